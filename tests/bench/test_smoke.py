@@ -27,6 +27,8 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "endtoend": ("p50_vs_spark", "p99_vs_spark"),
     "operators": (
         "aggregate_events_per_s",
+        "join_adjusted_events_per_s",
+        "adjusted_join",
         "worst_vs_anchor",
         "worst_vs_anchor_small",
         "state_growth",

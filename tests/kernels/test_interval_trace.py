@@ -46,8 +46,8 @@ def test_few_rows_are_looked_at_beside_those_that_overlap(
     probes = random.integers(0, 1_000_000, 300)
     ids = np.full(len(probes), 7, np.uint64)
     held = run_of(start, end)
-    found = list(overlapping([held], held.rows.schema, ids, probes, probes + 10))
-    overlapped = sum(len(owner) for _, owner in found)
+    found = list(overlapping([held], ids, probes, probes + 10))
+    overlapped = sum(len(each.owner) for each in found)
     wanted = int(np.sum([(start < p + 10) & (end > p) for p in probes]))
     assert overlapped == wanted
     assert sum(looked_at) < 12 * overlapped + len(probes) * odd_ones

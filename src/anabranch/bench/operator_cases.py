@@ -78,6 +78,7 @@ class OperatorCase:
         points: Whether its events are points.
         stateful: Whether it remembers, so that more state could make it slower.
         share: The share of the events it gets, where answers take much work.
+        adjusted: The share of its events that are adjusted or withdrawn later.
     """
 
     plan: Callable[[Inputs], Node]
@@ -85,6 +86,7 @@ class OperatorCase:
     points: bool = False
     stateful: bool = True
     share: float = 1.0
+    adjusted: float = 0.0
 
 
 def _expression(text: str, over: Node) -> Expression:
@@ -219,6 +221,9 @@ UNION ALL SELECT l.k, l.v, l.x, NULL, NULL, NULL, s, t FROM n JOIN l USING (id)
 )
 _MEETS: Final = 'g ON e.k = g.j AND e.start < g."end" AND g.start < e."end"'
 
+_INNER: Final = f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
+                    least(e."end", g."end") AS t FROM e JOIN {_MEETS}"""
+
 CASES: Final[Mapping[str, OperatorCase]] = {
     "filter": OperatorCase(
         plan=lambda given: Filter(input=given.e, predicate=_expression("x > 0.5", given.e)),
@@ -276,13 +281,12 @@ CASES: Final[Mapping[str, OperatorCase]] = {
         plan=_set_operation("intersection"),
         anchor=_COUNTS.format(more=_OTHER, function="least(n, m)"),
     ),
-    "join": OperatorCase(
-        plan=_join("inner"),
-        anchor=f"""SELECT k, v, x, j, w, y, greatest(e.start, g.start) AS s,
-                   least(e."end", g."end") AS t FROM e JOIN {_MEETS}""",
-    ),
+    "join": OperatorCase(plan=_join("inner"), anchor=_INNER),
+    "join_adjusted": OperatorCase(plan=_join("inner"), anchor=_INNER, adjusted=0.1),
     "semi_join": OperatorCase(plan=_join("semi"), anchor=_MATCHED),
+    "semi_join_adjusted": OperatorCase(plan=_join("semi"), anchor=_MATCHED, adjusted=0.1),
     "left_join": OperatorCase(plan=_join("left"), anchor=_UNMATCHED),
+    "left_join_adjusted": OperatorCase(plan=_join("left"), anchor=_UNMATCHED, adjusted=0.1),
     "count_window": OperatorCase(
         plan=_count_window,
         anchor="""SELECT k, v, x, start, lead(start, 10) OVER

@@ -20,6 +20,8 @@ from anabranch.bench.report import Form, Report
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
+from anabranch.model.netting import net
+from anabranch.model.numbers.hashing import load_compiled
 from anabranch.model.time import Time
 
 OVERLAP: Final = 2
@@ -92,13 +94,16 @@ def operators(report: Report) -> None:
 
     `exact_sum_cost` is how much longer a sum of doubles takes than with plain additions.
 
-    The rates are medians without adjusts at the smallest state; the other states and shares of
-    adjusts are measurements. Anchors are DuckDB's, with one thread, over all events at once; for
+    The rates are medians at the smallest state, without adjusts but for the cases that are about
+    them; the other states and shares of adjusts are measurements. Anchors are DuckDB's, with one
+    thread, over all events at once; of those that are adjusted they get the last form. For
     `worst_vs_anchor_small` both take the events in batches of a thousand rows, and DuckDB
-    remembers nothing from one to the next.
+    remembers nothing from one to the next. `adjusted_join` is the rate of `join_adjusted` over that
+    of `join`, by CPU time, in turns.
     """
     size = SIZES[report.form]
     columns.native()  # what is compiled is compiled now
+    load_compiled()
     ratios: dict[str, float] = {}
     small: dict[str, float] = {}
     for name, case in CASES.items():
@@ -114,6 +119,7 @@ def operators(report: Report) -> None:
         small[name] = _small_batches(report, name, case, case.anchor, size)
     report.figure("worst_vs_anchor", min(ratios.values()))
     report.figure("worst_vs_anchor_small", min(small.values()))
+    report.figure("adjusted_join", _adjusted_join(report, size))
     report.figure("exact_sum_cost", _exact_sum_cost(report, size))
     growth = {name: _growth(report, name, CASES[name], size) for name in GROWING}
     report.figure("state_growth", max(growth.values()))
@@ -128,11 +134,11 @@ def _measure(report: Report, name: str, case: OperatorCase, size: OperatorsSize)
     """The rate that counts; all others are said to the report."""
     counts = 0.0
     for live in size.live if case.stateful else size.live[:1]:
-        for adjusted in size.adjusted:
+        for adjusted in (case.adjusted,) if case.adjusted else size.adjusted:
             if case.points and adjusted:
                 continue
             events = _events(case, size, live, adjusted)
-            judged = live == size.live[0] and not adjusted
+            judged = live == size.live[0] and adjusted == case.adjusted
             rates = [_speed(case, events) for _ in range(size.repeats if judged else 1)]
             middle = statistics.median(rates)
             report.measured(
@@ -195,14 +201,19 @@ def _stream(
         if adjusted and before is not None:
             chosen = np.flatnonzero(random.random(len(before)) < adjusted)
             again = before.take(chosen)
-            moved = again.with_ends(
-                again.new_end, again.new_end + random.integers(1, 50, len(again))
-            )
+            moved = again.with_ends(again.new_end, _moved(random, again))
             batches.append(EventBatch.concat([rows, moved]).with_stable(rows.stable))
         else:
             batches.append(rows)
         before = rows
     return batches
+
+
+def _moved(random: np.random.Generator, events: EventBatch) -> np.ndarray:
+    """Where ends go: half of them later, most others earlier, a tenth is withdrawn."""
+    by = random.integers(1, 50, len(events)) * random.choice([-1, 1], len(events))
+    end = np.maximum(events.new_end + by, events.start + 1)
+    return np.where(random.random(len(events)) < 0.1, events.start, end)
 
 
 def _speed(case: OperatorCase, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -216,6 +227,31 @@ def _speed(case: OperatorCase, feed: Feed, clock: Callable[[], float] = time.per
         runner.step(step)
     seconds = clock() - began
     return _length(feed) / seconds
+
+
+def _adjusted_join(report: Report, size: OperatorsSize) -> float:
+    """The rate of a join with a tenth of adjusts over that without; the lesser of two sizes."""
+    ratios = {}
+    batch, count = size.small
+    for rows, events in ((size.batch, size.events), (batch, 2 * batch * count)):
+        pairs = []
+        for _ in range(max(3, 2 * size.repeats - 1)):
+            rates = []
+            for name in ("join_adjusted", "join"):
+                case = CASES[name]
+                of_size = replace(size, batch=rows, events=events)
+                feed = _events(case, of_size, size.live[0], case.adjusted)
+                rates.append(_speed(case, feed, time.process_time))
+            pairs.append((rates[0], rates[1]))
+        ratios[rows] = statistics.median(adjusted / plain for adjusted, plain in pairs)
+        report.measured(
+            "join with adjusts beside without",
+            rows=rows,
+            adjusted_events_per_s=[round(adjusted) for adjusted, _ in pairs],
+            events_per_s=[round(plain) for _, plain in pairs],
+            ratio=round(ratios[rows], 3),
+        )
+    return min(ratios.values())
 
 
 def _exact_sum_cost(report: Report, size: OperatorsSize) -> float:
@@ -244,10 +280,10 @@ def _exact_sum_cost(report: Report, size: OperatorsSize) -> float:
 
 def _anchor(case: OperatorCase, query: str, size: OperatorsSize) -> float:
     """Events per second of the batch query, the best of the repeats."""
-    feed = _events(case, size, size.live[0], 0.0)
+    feed = _events(case, size, size.live[0], case.adjusted)
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         for name, batches in feed.items():
-            connection.register(name, _table(EventBatch.concat(batches)))
+            connection.register(name, _table(net(EventBatch.concat(batches))))
         rates = []
         for _ in range(max(size.repeats, 2)):
             began = time.perf_counter()
@@ -262,7 +298,7 @@ def _small_batches(
     """Our rate over DuckDB's in small batches, in turns; the median of pairs."""
     batch, count = size.small
     few = replace(size, batch=batch, events=batch * count)
-    feed = _events(replace(case, share=1.0), few, size.live[0], 0.0)
+    feed = _events(replace(case, share=1.0), few, size.live[0], case.adjusted)
     pairs = [
         (_speed(case, feed), _anchor_by_batch(feed, query)) for _ in range(max(size.repeats, 1))
     ]

@@ -13,6 +13,7 @@ from anabranch.model.time import TimeArray
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 def net(batch: EventBatch) -> EventBatch:
@@ -33,7 +34,21 @@ def net(batch: EventBatch) -> EventBatch:
     order, is_new = _events(moved)
     if is_new.all():
         return moved.take(order)
-    return _added_up(moved.take(order), is_new)
+    rows, old, new = _added_up(moved.start, moved.end, moved.new_end, order, is_new)
+    return moved.take(rows).with_ends(old, new)
+
+
+def net_moves(
+    start: TimeArray, end: TimeArray, new_end: TimeArray, hashes: tuple[Words, Words]
+) -> tuple[Positions, TimeArray, TimeArray]:
+    """The same for moves whose payloads are known by two independent hashes.
+
+    Gives positions of some of the rows, each once, and from where to where their ends move.
+    """
+    first, second = hashes
+    order = np.lexsort((second, first, start))
+    is_new = _changes(start[order], first[order], second[order])
+    return _added_up(start, end, new_end, order, is_new)
 
 
 def _events(batch: EventBatch) -> tuple[Positions, Flags]:
@@ -76,41 +91,44 @@ def _neighbours(is_new: Flags) -> Positions:
     return np.flatnonzero(tied)
 
 
-def _added_up(batch: EventBatch, is_new: Flags) -> EventBatch:
-    """Net a batch in which the rows of each event follow each other."""
+def _added_up(
+    start: TimeArray, end: TimeArray, new_end: TimeArray, order: Positions, is_new: Flags
+) -> tuple[Positions, TimeArray, TimeArray]:
+    """Net moves, given an order in which those of each event follow each other.
+
+    An event has at most as many moves afterwards as before, so each gets a row of its own.
+    """
     group = np.cumsum(is_new) - 1
     first = np.flatnonzero(is_new)
     count = np.ones(len(first), np.int64)
     # Events that moved once stay as they are.
     tied = _neighbours(is_new)
-    groups, ends, change = _end_changes(batch, group, tied)
+    rows = order[tied]
+    groups, ends, change = _end_changes(start[rows], end[rows], new_end[rows], group[tied])
     left, reached = np.maximum(-change, 0), np.maximum(change, 0)
-    several = np.unique(group[tied])
+    several = group[tied]
     count[several] = np.maximum(
         np.bincount(groups, left, len(first)), np.bincount(groups, reached, len(first))
     )[several]
     offset = np.cumsum(count) - count
-    rows = np.repeat(first, count)
-    old, new = batch.end[rows], batch.new_end[rows]
+    owner = np.repeat(np.arange(len(first)), count)
+    rows = order[first[owner] + np.arange(len(owner)) - offset[owner]]
+    old, new = end[rows], new_end[rows]
     # Where nothing is left or reached, the end is the start: an insert or a withdrawal.
-    netted = np.repeat(np.isin(np.arange(len(first)), several), count)
-    old[netted] = new[netted] = batch.start[rows[netted]]
+    is_netted = np.zeros(len(first), np.bool_)
+    is_netted[several] = True
+    netted = is_netted[owner]
+    old[netted] = new[netted] = start[rows[netted]]
     for ends_of, amount in ((old, left), (new, reached)):
         owner, value = np.repeat(groups, amount), np.repeat(ends, amount)
         ends_of[offset[owner] + _rank(owner)] = value
-    return batch.take(rows).with_ends(old, new)
+    return rows, old, new
 
 
 def _end_changes(
-    batch: EventBatch, group: Positions, rows: Positions
+    start: TimeArray, end: TimeArray, new_end: TimeArray, group: Positions
 ) -> tuple[Positions, TimeArray, npt.NDArray[np.int64]]:
     """How many more events of each group end at each time: (group, end, change), without zeros."""
-    start, end, new_end, group = (
-        batch.start[rows],
-        batch.end[rows],
-        batch.new_end[rows],
-        group[rows],
-    )
     leaves, reaches = end != start, new_end != start
     groups = np.concatenate([group[leaves], group[reaches]])
     ends = np.concatenate([end[leaves], new_end[reaches]])

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.kernels.columns.compiled_groups import add_up, add_up_events, group_rows
+from anabranch.kernels.columns.compiled_groups import (
+    add_up,
+    add_up_events,
+    cancel,
+    group_rows,
+    linked,
+    near_negative,
+    net_groups,
+)
 from anabranch.kernels.columns.compiled_runs import (
     around,
     meet,
     merge_order,
+    pair_times,
     positions,
     recent,
     remaining,
@@ -35,6 +44,7 @@ __all__ = [
     "add_up",
     "add_up_events",
     "around",
+    "cancel",
     "carry",
     "changes",
     "endpoints",
@@ -45,9 +55,13 @@ __all__ = [
     "lane",
     "last_marked",
     "leaders",
+    "linked",
     "meet",
     "merge_order",
+    "near_negative",
+    "net_groups",
     "next_marked",
+    "pair_times",
     "positions",
     "recent",
     "remaining",

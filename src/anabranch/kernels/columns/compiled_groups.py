@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.model.numbers.compiled import IDS, INT, INTS, compiled
+from anabranch.model.numbers.compiled import IDS, INT, INTS, compiled, together
 
 
 @compiled(IDS, IDS, INTS, INTS)
@@ -94,3 +94,200 @@ def add_up_events(
                 break
             at = (at + 1) & last
     return first, sums
+
+
+@together
+def _slot(payload: np.uint64, start: np.int64, time: np.int64, shift: np.uint64) -> np.int64:
+    mixed = payload ^ (np.uint64(start) * np.uint64(0xC2B2AE3D27D4EB4F))
+    mixed ^= np.uint64(time) * np.uint64(0x165667B19E3779F9)
+    return np.int64((mixed * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+
+
+@together
+def _bits(hashes: int) -> int:
+    """So many bits that one of sixteen slots is taken, as in `HashFilter`."""
+    bits = 6
+    while (1 << bits) < 16 * hashes:
+        bits += 1
+    return bits
+
+
+@compiled(IDS, INTS, INTS, INTS)
+def linked(payload: Ids, start: Ints, end: Ints, new_end: Ints) -> Ints:
+    """The moves that leave an end which another of the same payload and start reaches, and those.
+
+    Three passes with two tables of bits: the ends that are left, then the moves that may reach one
+    of them, then the moves that may leave one of these. Some rows too many are taken.
+    """
+    leaving = 0
+    for row in range(len(start)):
+        leaving += end[row] != start[row]
+    bits = _bits(leaving)
+    left, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
+    if leaving:
+        for row in range(len(start)):
+            if end[row] != start[row]:
+                left[_slot(payload[row], start[row], end[row], shift)] = True
+    is_linked = np.zeros(len(start), np.bool_)
+    reaching = 0
+    if leaving:
+        for row in range(len(start)):
+            is_linked[row] = left[_slot(payload[row], start[row], new_end[row], shift)]
+            reaching += is_linked[row]
+    if not reaching:
+        return np.empty(0, np.int64)
+    bits = _bits(reaching)
+    reached, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
+    for row in range(len(start)):
+        if is_linked[row]:
+            reached[_slot(payload[row], start[row], new_end[row], shift)] = True
+    for row in range(len(start)):
+        if end[row] != start[row]:
+            is_linked[row] |= reached[_slot(payload[row], start[row], end[row], shift)]
+    return np.flatnonzero(is_linked)
+
+
+@compiled(INTS, INT, INTS, INTS, INTS)
+def net_groups(
+    group: Ints, groups: int, start: Ints, end: Ints, new_end: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Add up the moves of each group, which are of one event: rows that stay, and their ends.
+
+    The ends that were left and those that were reached are sorted, what is in both is dropped, and
+    the rest are paired in that order; see `anabranch.model.netting.net`. An event has at most as
+    many moves afterwards as before, so they are put into its first rows.
+    """
+    stops = np.zeros(groups + 1, np.int64)
+    for row in range(len(group)):
+        stops[group[row] + 1] += 1
+    longest = 0
+    for index in range(groups):
+        longest = max(longest, stops[index + 1])
+        stops[index + 1] += stops[index]
+    members, filled = np.empty(len(group), np.int64), stops.copy()
+    for row in range(len(group)):
+        members[filled[group[row]]] = row
+        filled[group[row]] += 1
+    left, reached = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    rows, old, new = np.empty_like(members), np.empty_like(members), np.empty_like(members)
+    size = 0
+    for index in range(groups):
+        leaving = reaching = 0
+        begins = start[members[stops[index]]]
+        for at in range(stops[index], stops[index + 1]):
+            row = members[at]
+            if end[row] != begins:
+                left[leaving] = end[row]
+                leaving += 1
+            if new_end[row] != begins:
+                reached[reaching] = new_end[row]
+                reaching += 1
+        left[:leaving].sort()
+        reached[:reaching].sort()
+        one = other = olds = news = 0
+        while one < leaving or other < reaching:
+            if one < leaving and other < reaching and left[one] == reached[other]:
+                one += 1
+                other += 1
+            elif other == reaching or (one < leaving and left[one] < reached[other]):
+                old[size + olds] = left[one]
+                one += 1
+                olds += 1
+            else:
+                new[size + news] = reached[other]
+                other += 1
+                news += 1
+        for at in range(max(olds, news)):
+            rows[size + at] = members[stops[index] + at]
+            if at >= olds:
+                old[size + at] = begins
+            if at >= news:
+                new[size + at] = begins
+        size += max(olds, news)
+    return rows[:size], old[:size], new[:size]
+
+
+@compiled(IDS, INTS, INTS, INTS)
+def near_negative(ids: Ids, start: Ints, end: Ints, counts: Ints) -> Ints:
+    """The rows with counts below 0, and those that may have id, start and end of one of them.
+
+    Only a table of bits says which there are (see `hash_filter`): of rows that have nothing to do
+    with a negative one about every sixteenth is taken, too.
+    """
+    negative = 0
+    for index in range(len(ids)):
+        negative += counts[index] < 0
+    bits = _bits(negative)
+    shift = np.uint64(64 - bits)
+    taken = np.zeros(1 << bits, np.bool_)
+    found = np.empty(len(ids), np.int64)
+    size = 0
+    for taking in (False, True):
+        for index in range(len(ids)):
+            if taking or counts[index] < 0:
+                slot = _slot(ids[index], start[index], end[index], shift)
+                if not taking:
+                    taken[slot] = True
+                elif taken[slot]:
+                    found[size] = index
+                    size += 1
+    return found[:size]
+
+
+@compiled(IDS, INTS, INTS, IDS, IDS, INTS)
+def cancel(ids: Ids, start: Ints, end: Ints, row: Ids, check: Ids, counts: Ints) -> Ints:
+    """The counts of events after those below 0 took their share of equal ones.
+
+    Two passes with a table of the negative rows, as in `group_rows`: the first adds up what is to
+    be taken from each event (`owed`), the second takes it from the rows of that event as they come.
+    What is then still owed is the count of the first negative row of the event. Rows are not
+    brought together otherwise: two equal ones that are there once each stay two.
+
+    Example: counts 1, 1, -1 of one event, 1 of another, -1 of a third: 0, 1, 0 and 1 and -1.
+    """
+    negative = 0
+    for index in range(len(ids)):
+        negative += counts[index] < 0
+    bits = 4
+    while (1 << bits) < 2 * negative:
+        bits += 1
+    table = np.full(1 << bits, -1, np.int64)
+    shift, last = np.uint64(64 - bits), np.int64((1 << bits) - 1)
+    owed, first = np.zeros(negative, np.int64), np.empty(negative, np.int64)
+    result = counts.copy()
+    size = 0
+    for taking in (False, True):
+        for index in range(len(ids)):
+            if (counts[index] < 0) == taking:
+                continue
+            mixed = ids[index] ^ (np.uint64(end[index]) * np.uint64(0xC2B2AE3D27D4EB4F))
+            mixed ^= np.uint64(start[index]) * np.uint64(0x165667B19E3779F9)
+            mixed ^= row[index]
+            at = np.int64((mixed * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+            found = table[at]
+            while found >= 0:
+                other = first[found]
+                if (
+                    ids[index] == ids[other]
+                    and start[index] == start[other]
+                    and end[index] == end[other]
+                    and row[index] == row[other]
+                    and check[index] == check[other]
+                ):
+                    break
+                at = (at + 1) & last
+                found = table[at]
+            if taking:
+                if found >= 0:
+                    share = min(owed[found], counts[index])
+                    owed[found] -= share
+                    result[index] -= share
+                continue
+            if found < 0:
+                table[at], first[size], found = size, index, size
+                size += 1
+            owed[found] -= counts[index]
+            result[index] = 0
+    for event in range(size):
+        result[first[event]] = -owed[event]
+    return result

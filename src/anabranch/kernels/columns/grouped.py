@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 # Why every compiled loop has a twin in numpy. Loading the compiled loops takes 0.55 s of CPU, with
 # a warm cache. A process that sees small batches only (a command, a test, a query with little
@@ -80,6 +81,11 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
         return np.arange(length)
     by_time = order_by_time(times)
     return by_time[order_by_id(ids[by_time])]
+
+
+def taken(values: npt.NDArray[_Kind], rows: Ints) -> npt.NDArray[_Kind]:
+    """The values at positions that are known to be in range: faster than an index."""
+    return values.take(rows, mode="clip")
 
 
 def is_identity(order: Ints) -> bool:

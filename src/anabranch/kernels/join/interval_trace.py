@@ -17,24 +17,29 @@ Example: lifetimes [0, 3), [0, 900) and [500, 503) are in the classes 1, 5 and 1
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns.grouped import Ids, Ints, order_by_id_and_time, positions_of
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.grouped import Ids, Ints, order_by_id_and_time, positions_of, taken
 from anabranch.kernels.contract.column_names import CLASS, END, ID, JOIN_ROW_CHECK, ROW, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.event_trace import add_up, added_up
+from anabranch.kernels.trace.rows_at import RowsAt
 from anabranch.kernels.trace.runs import Merge, search, slices, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
-from anabranch.model.batch import no_rows
 from anabranch.model.time import FOREVER, Time
 
 _ENDLESS: Final = 40
 BLOCK_ROWS: Final = 1 << 20
 """Candidates are compared in blocks of about this many rows, to bound memory."""
+
+LOOK_FIRST_FROM_ROWS: Final = 20_000
+"""From this row count on, hashes are read only of events that times do not tell from moved ones."""
 
 
 def interval_rows(
@@ -50,13 +55,14 @@ def interval_rows(
     ends = np.concatenate([end[gone], new_end[come]])
     counts = np.ones(len(rows), np.int64)
     counts[: len(gone)] = -1
-    kind = length_class(start[rows], ends)
-    order = _order(kind, ids[rows], start[rows])
+    ids, start = taken(ids, rows), taken(start, rows)
+    kind = length_class(start, ends)
+    order = _order(kind, ids, start)
     rows = rows[order]
     arrays = {
-        CLASS: pa.array(kind[order]),
-        ID: pa.array(ids[rows]),
-        TIME: pa.array(start[rows]),
+        CLASS: pa.array(taken(kind, order)),
+        ID: pa.array(taken(ids, order)),
+        TIME: pa.array(taken(start, order)),
         END: pa.array(ends[order]),
         COUNT: pa.array(counts[order]),
         **{name: value.take(pa.array(rows)) for name, value in values},
@@ -84,68 +90,157 @@ def interval_merger(stable: Time) -> Merge:
     def merge(runs: Sequence[SortedRun], whole: bool) -> pa.RecordBatch:
         del whole
         rows = pa.concat_batches([run.rows for run in runs])
-        alive = rows.column(END).to_numpy() >= stable
-        if not alive.all():
-            rows = rows.take(pa.array(np.flatnonzero(alive)))
-        kind, ids, start = (rows.column(name).to_numpy() for name in (CLASS, ID, TIME))
-        if (rows.column(COUNT).to_numpy() < 0).any():
-            positions, counts = add_up(rows, _hashes(rows), ids)
-            rows = rows.take(pa.array(positions))
+        names = (CLASS, ID, TIME, END, COUNT)
+        kind, ids, start, end, counts = (rows.column(name).to_numpy() for name in names)
+        stays = end >= stable
+        if (counts < 0).any():
+            at = RowsAt([rows], [np.arange(len(ids))])
+            counts = _left_over(at, start, end, counts, ids)
+            stays &= counts != 0
             index = rows.schema.get_field_index(COUNT)
             rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))
-            kind, ids, start = (rows.column(name).to_numpy() for name in (CLASS, ID, TIME))
-        rows = rows.take(pa.array(_order(kind, ids, start)))
+        kept: Ints | None = None
+        if not stays.all():
+            kept = np.flatnonzero(stays)
+            kind, ids, start = (taken(each, kept) for each in (kind, ids, start))
+        order = _order(kind, ids, start)
+        rows = rows.take(pa.array(order if kept is None else kept[order]))
         return with_times(rows, rows.column(END).to_numpy())
 
     return merge
 
 
-def _hashes(rows: pa.RecordBatch) -> list[str]:
-    """The columns that tell the events of one key apart, where there are any."""
-    return [name for name in (ROW, JOIN_ROW_CHECK) if name in rows.schema.names]
+def _left_over(
+    rows: RowsAt,
+    start: Ints,
+    end: Ints,
+    counts: Ints,
+    owner: np.ndarray,
+    low: Ints | None = None,
+) -> Ints:
+    """The counts of events when those below 0 have been taken from equal ones of an owner.
+
+    Where `low` is given, all events hold somewhere from there on, and no count below 0 is left (see
+    `added_up`).
+    """
+    names = [name for name in (ROW, JOIN_ROW_CHECK) if name in rows.names]
+    if columns.is_compiled(len(start)):
+        cancelled = _cancelled(rows, names, start, end, counts, owner.view(np.uint64))
+        if low is None or not (cancelled < 0).any():
+            return cancelled
+    hashes = [rows.numbers(name) for name in names]
+    arrays = [pa.array(part) for part in (start, end, counts, *hashes)]
+    events = pa.RecordBatch.from_arrays(arrays, names=[TIME, END, COUNT, *names])
+    if low is None:
+        first_rows, summed = add_up(events, names, owner)
+    else:
+        first_rows, summed = added_up(events, names, owner, low)
+    left = np.zeros(len(start), np.int64)
+    left[first_rows] = summed
+    return left
 
 
-def overlapping(
-    runs: Sequence[SortedRun], schema: pa.Schema, ids: Ids, low: Ints, high: Ints
-) -> Iterator[tuple[pa.RecordBatch, Ints]]:
-    """Events of each key that hold somewhere in [low, high), and whose stretch it is.
+def _cancelled(
+    rows: RowsAt, names: Sequence[str], start: Ints, end: Ints, counts: Ints, owner: Ids
+) -> Ints:
+    """The same by compiled loops; what is taken from an event that is not there stays below 0."""
+    native = columns.native()
+    some: Ints | None = None
+    times = (start, end, counts)
+    if len(start) >= LOOK_FIRST_FROM_ROWS:
+        some = native.near_negative(owner, start, end, counts)
+        rows, owner = rows.take(some), taken(owner, some)
+        times = (taken(start, some), taken(end, some), taken(counts, some))
+    row, check = [rows.numbers(name) for name in names] or (owner, owner)
+    left: Ints = native.cancel(owner, times[0], times[1], row, check, times[2])
+    if some is None:
+        return left
+    all_left = counts.copy()
+    all_left[some] = left
+    return all_left
 
-    They come in blocks, so that memory is bounded; every stretch is in one block. Rows are netted:
-    their counts are positive.
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldEvents:
+    """Events that a side holds, with the stretch that each was found for.
+
+    Attributes:
+        rows: Where their other columns are.
+        owner: The number of the stretch.
+        start: When they begin.
+        end: When they end.
+    """
+
+    rows: RowsAt
+    owner: Ints
+    start: Ints
+    end: Ints
+
+    def take(self, rows: Ints) -> HeldEvents:
+        """Some of them: ascending, and perhaps several times."""
+        return HeldEvents(
+            self.rows.take(rows),
+            *(taken(each, rows) for each in (self.owner, self.start, self.end)),
+        )
+
+
+def overlapping(runs: Sequence[SortedRun], ids: Ids, low: Ints, high: Ints) -> Iterator[HeldEvents]:
+    """Events of each key that hold somewhere in [low, high), as often as they are there.
+
+    They come in blocks, so that memory is bounded; every stretch is in one block.
     """
     if not runs or not len(ids):
         return
-    found = [part for run in runs for part in _ranges(run, ids, low, high)]
+    found = [(run, list(_ranges(run, ids, low, high))) for run in runs if len(run)]
     if not found:
         return
-    amount = np.sum([stop - begin for _, begin, stop in found], axis=0)
+    amount = np.sum([stop - begin for _, parts in found for begin, stop in parts], axis=0)
     cuts = np.searchsorted(
         np.cumsum(amount), np.arange(BLOCK_ROWS, amount.sum() + BLOCK_ROWS, BLOCK_ROWS)
     )
     edges = np.unique(np.concatenate([[0], np.minimum(cuts + 1, len(ids)), [len(ids)]]))
     for first, last in pairwise(edges):
-        parts, owners = [no_rows(schema)], [np.empty(0, np.int64)]
-        for run, begin, stop in found:
-            positions, owner = positions_of(begin[first:last], stop[first:last])
-            if not len(positions):
-                continue
-            owner += first
-            ends = run.rows.column(END).to_numpy()
-            keep = np.flatnonzero(ends[positions] > low[owner])
-            parts.append(run.rows.take(pa.array(positions[keep])))
-            owners.append(owner[keep])
-        rows, owner = pa.concat_batches(parts), np.concatenate(owners)
-        if len(owners) > 1 and (rows.column(COUNT).to_numpy() < 0).any():
-            first_rows, counts = added_up(rows, _hashes(rows), owner, low[owner])
-            rows, owner = rows.take(pa.array(first_rows)), owner[first_rows]
-            index = rows.schema.get_field_index(COUNT)
-            rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))
-        yield rows, owner
+        parts, positions, owners, ends = [], [], [], []
+        for run, ranges in found:
+            run_ends, of_run = run.rows.column(END).to_numpy(), []
+            for begin, stop in ranges:
+                position, owner = positions_of(begin[first:last], stop[first:last])
+                if not len(position):
+                    continue
+                owner += first
+                end = taken(run_ends, position)
+                keep = np.flatnonzero(end > taken(low, owner))
+                of_run.append(taken(position, keep))
+                owners.append(taken(owner, keep))
+                ends.append(taken(end, keep))
+            if of_run:
+                parts.append(run.rows)
+                positions.append(_concatenated(of_run))
+        if parts:
+            rows = RowsAt(parts, positions)
+            yield _netted(rows, _concatenated(owners), _concatenated(ends), low)
 
 
-def _ranges(
-    run: SortedRun, ids: Ids, low: Ints, high: Ints
-) -> Iterator[tuple[SortedRun, Ints, Ints]]:
+def _netted(rows: RowsAt, owner: Ints, end: Ints, low: Ints) -> HeldEvents:
+    """The events that are left when counts are added up, each as often as it is there."""
+    held, counts = HeldEvents(rows, owner, rows.numbers(TIME), end), rows.numbers(COUNT)
+    if (counts == 1).all():
+        return held
+    if (counts < 0).any():
+        counts = _left_over(rows, held.start, end, counts, owner, taken(low, owner))
+        left = np.flatnonzero(counts)
+        held, counts = held.take(left), taken(counts, left)
+    if (counts != 1).any():
+        held = held.take(np.repeat(np.arange(len(counts)), counts))
+    return held
+
+
+def _concatenated(parts: Sequence[Ints]) -> Ints:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _ranges(run: SortedRun, ids: Ids, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints]]:
     """For every class in a run the rows of each key whose starts are near enough."""
     kinds = run.rows.column(CLASS).to_numpy()
     held, times = run.rows.column(ID).to_numpy(), run.rows.column(TIME).to_numpy()
@@ -157,7 +252,7 @@ def _ranges(
             earliest = _before(low, 4 ** int(kind) - 2)
             first = search(times, first, last, earliest, after_equal=False)
         stop = search(times, first, last, high, after_equal=False)
-        yield run, first, stop
+        yield first, stop
 
 
 def _before(times: Ints, amount: int) -> Ints:

@@ -13,7 +13,7 @@ from anabranch.algebra.analysis.join_band import Band
 from anabranch.algebra.analysis.join_keys import JoinKeys
 from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, evaluate_all
-from anabranch.kernels.columns.grouped import Ints, order_by_id
+from anabranch.kernels.columns.grouped import Ints, order_by_id, taken
 from anabranch.kernels.columns.stretches import near_stretches
 from anabranch.kernels.contract.column_names import (
     CHECK,
@@ -39,7 +39,7 @@ from anabranch.kernels.contract.routing import (
     marked,
 )
 from anabranch.kernels.join.interval_trace import interval_merger, interval_rows, overlapping
-from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, apart, corrected, pair, payload_of
+from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, pair, payload_of
 from anabranch.kernels.multiplicity.multiplicity import (
     OutputRows,
     Runs,
@@ -47,10 +47,10 @@ from anabranch.kernels.multiplicity.multiplicity import (
     forget,
     revise_multiplicity,
 )
+from anabranch.kernels.trace.rows_at import RowsAt
 from anabranch.kernels.trace.runs import add_run
-from anabranch.model.batch import EventBatch, concat_rows, no_rows
+from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.identity import Identity
-from anabranch.model.netting import net
 from anabranch.model.numbers.hashing import stable_hash, stable_hashes
 from anabranch.model.time import BEGINNING, Time, add_saturating
 
@@ -265,10 +265,7 @@ class JoinKernel(Stateful):
         held = [runs.get("left", ()), runs.get("right", ())]
         fresh = [self._state(side) for side in (left, right)]
         now_left = (*held[0], SortedRun(fresh[0]))
-        found = [
-            *self._meet(left, held[1], fresh[1].schema, 0),
-            *self._meet(right, now_left, fresh[0].schema, 1),
-        ]
+        found = [*self._meet(left, held[1], 0), *self._meet(right, now_left, 1)]
         for side, name in enumerate(_SIDES if writes else ()):
             runs[name] = add_run(
                 held[side], fresh[side], stable, interval_merger(stable), anchors=False
@@ -353,7 +350,7 @@ class JoinKernel(Stateful):
         )
 
     def _meet(
-        self, moves: SideMoves, runs: Sequence[SortedRun], schema: pa.Schema, side: int
+        self, moves: SideMoves, runs: Sequence[SortedRun], side: int
     ) -> Iterator[JoinedPairs]:
         """Moves of pairs: every end that moved, against all it meets on the way."""
         low = np.minimum(moves.end, moves.new_end)
@@ -362,63 +359,50 @@ class JoinKernel(Stateful):
         if moves.joins is not None:
             active = active[moves.joins[active]]
         active = active[order_by_id(moves.ids[active])]
-        blocks = overlapping(runs, schema, moves.ids[active], low[active], high[active])
-        for rows, owner in blocks:
-            mine = active[owner]
+        for held in overlapping(runs, moves.ids[active], low[active], high[active]):
             if self._checked:
                 assert moves.check is not None
-                same = moves.check[mine] == rows.column(CHECK).to_numpy()
+                same = moves.check[active[held.owner]] == held.rows.numbers(CHECK)
                 if not same.all():
-                    rows, mine = rows.take(pa.array(np.flatnonzero(same))), mine[same]
-            pairs = pair(moves, mine, rows, side)
+                    held = held.take(np.flatnonzero(same))
+            pairs = pair(moves, taken(active, held.owner), held, side)
             yield pairs if self.keys.rest is None else self._tested(pairs)
 
     def _tested(self, pairs: JoinedPairs) -> JoinedPairs:
         assert self.keys.rest is not None
-        both = pa.RecordBatch.from_arrays(
-            [*payload_of(pairs.left), *payload_of(pairs.right)], schema=self.node.both
-        )
-        keep = self.keys.rest.evaluate(both, both.num_rows).fill_null(False)
+        keep = self.keys.rest.evaluate(pairs.payload(self.node.both), len(pairs)).fill_null(False)
         return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
 
     def _output(
         self, runs: Runs, left: SideMoves, right: SideMoves, found: list[JoinedPairs], stable: Time
     ) -> EventBatch:
-        parts = [EventBatch.empty(self.schema, stable)]
-        if self.node.kind not in ("semi", "anti"):
-            both, again = (corrected(left), corrected(right)), [*parts]
-            for pairs in found:
-                columns = [*payload_of(pairs.left), *payload_of(pairs.right)]
-                payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-                made = EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable)
-                for kept, some in zip((again, parts), apart(made, pairs.of_any(*both))):
-                    kept.append(some)
-            # Only where a payload was corrected may both ends of a pair have moved.
-            parts.append(net(EventBatch.concat(again)))
+        parts = []
+        if found and self.node.kind not in ("semi", "anti"):
+            pairs = JoinedPairs.concat(found).netted()
+            payload = pairs.payload(self.schema)
+            parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
         for side, moves in enumerate((left, right)):
             if self._keeps(side):
                 parts.append(self._alone(runs, moves, found, side, stable))
-        return EventBatch.concat(parts)
+        return EventBatch.concat(parts or [EventBatch.empty(self.schema, stable)])
 
     def _alone(
         self, runs: Runs, moves: SideMoves, found: list[JoinedPairs], side: int, stable: Time
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
-        pairs = [each.left if side == 0 else each.right for each in found]
-        rows = concat_rows(
-            [moves.values, *(each.select(moves.values.schema.names) for each in pairs)]
-        )
-        check = rows.column(JOIN_ROW_CHECK).to_numpy()
+        own = RowsAt([moves.values], [np.arange(len(moves.ids))])
+        rows = RowsAt.concat([own, *(each.left if side == 0 else each.right for each in found)])
+        check = rows.numbers(JOIN_ROW_CHECK)
         steps = Steps(
-            ids=rows.column(ROW).to_numpy(),
+            ids=rows.numbers(ROW),
             check=check,
             end=np.concatenate([moves.end, *(each.end for each in found)]),
             new_end=np.concatenate([moves.new_end, *(each.new_end for each in found)]),
-            count=np.ones(rows.num_rows, np.int64),
-            right=np.arange(rows.num_rows) >= len(moves.ids),
+            count=np.ones(len(rows), np.int64),
+            right=np.arange(len(rows)) >= len(moves.ids),
             route=None if self.route is None else check,
         )
-        if not rows.num_rows:
+        if not len(rows):
             name = f"{_SIDES[side]}."
             mine = {key: held for key, held in runs.items() if key.startswith(name)}
             runs.update(dict.fromkeys(mine, ()) | forget(mine, stable))
@@ -427,9 +411,7 @@ class JoinKernel(Stateful):
         result = revise_multiplicity(runs, f"{_SIDES[side]}.", steps, function, stable, self.label)
         return self._padded(rows, result, side, stable)
 
-    def _padded(
-        self, rows: pa.RecordBatch, result: OutputRows, side: int, stable: Time
-    ) -> EventBatch:
+    def _padded(self, rows: RowsAt, result: OutputRows, side: int, stable: Time) -> EventBatch:
         mine = [column.take(pa.array(result.rows)) for column in payload_of(rows)]
         if self.node.kind not in ("semi", "anti"):
             other = self.node.inputs[1 - side].schema

@@ -127,13 +127,14 @@ def gather(parts: Sequence[pa.Array], positions: Sequence[Ints]) -> np.ndarray |
     if not plain or any(part.null_count for part in parts):
         taken = [part.take(pa.array(rows)) for part, rows in zip(parts, positions, strict=True)]
         return pa.concat_arrays(taken)
+    # Positions are in range by construction; `clip` spares numpy's check of each before it copies.
+    if len(parts) == 1:
+        return np.asarray(parts[0].to_numpy().take(positions[0], mode="clip"))
     values = [part.to_numpy() for part in parts]
-    result = np.empty(sum(len(rows) for rows in positions), values[0].dtype)
+    result = np.empty(sum(map(len, positions)), values[0].dtype)
     first = 0
     for part, rows in zip(values, positions, strict=True):
-        # Positions are in range by construction; `clip` spares numpy's check of each before it
-        # copies.
-        np.take(part, rows, out=result[first : first + len(rows)], mode="clip")
+        part.take(rows, out=result[first : first + len(rows)], mode="clip")
         first += len(rows)
     return result
 
