@@ -219,6 +219,12 @@ def test_what_fails_is_what_the_meaning_says(case: str, data: st.DataObject) -> 
     assert_told(told, came)
 
 
+def test_a_window_until_the_last_instant_that_becomes_endless_is_open() -> None:
+    last = int(FOREVER) - 1
+    came = stream((1, last - 8, last - 8, last), last - 12, (1, last - 8, last, FOREVER), last)
+    assert_told(node(module("listing", Listing()), Snapshot(), errors="skip"), came.batches(2, 4))
+
+
 def test_a_state_that_cannot_be_kept_is_refused() -> None:
     keeps = node(module("m", Unstorable(), incremental=True))
     with pytest.raises(OperatorError, match="has a state that cannot be stored") as caught:

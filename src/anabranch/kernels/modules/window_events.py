@@ -108,7 +108,8 @@ class WindowLayout:
     @property
     def windows(self) -> Bag:
         """Windows: those that wait for their end, or that may still change."""
-        return Bag(((WEND, pa.int64()),), ())
+        # A window until the last instant and one without an end settle at the same time.
+        return Bag(((WEND, pa.int64()),), (WEND,))
 
     @property
     def answers(self) -> Bag:
