@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from anabranch.algebra.analysis.canonical import canonical
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.filter import Filter
@@ -16,7 +17,6 @@ from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.join import Side
 from anabranch.algebra.map import Map
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.session_window import SessionWindow

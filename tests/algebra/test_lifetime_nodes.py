@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.forms.from_signed import FromSigned
@@ -17,7 +18,6 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.to_stream import ToStream

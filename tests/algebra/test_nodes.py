@@ -12,12 +12,12 @@ import pytest
 from anabranch.aggregates.call import AggregateCall
 from anabranch.aggregates.table import FUNCTIONS
 from anabranch.algebra.aggregate import Aggregation
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.explain import explain_tree
 from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import UNBOUNDED, TimeWindow
 from anabranch.algebra.union import Union

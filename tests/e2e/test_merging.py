@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import anabranch as ab
 from anabranch import Engine, LogicalStream, Run, Stream, cutover, jumpstart
-from anabranch.algebra.merge_case import CASES, Case
+from anabranch.algebra.analysis.merge_case import CASES, Case
 from anabranch.cli.app import app
 from anabranch.merging.feedback import settled_of, tell
 from anabranch.merging.logs import merge_logs

@@ -8,8 +8,8 @@ import pytest
 from tests.golden.test_merge_tables import I1, I2, PHY1, TABLE, elements
 from tests.merge.driver import Driver
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.model.time import BEGINNING
 from anabranch.testing import Element, KitStable, compatible
 

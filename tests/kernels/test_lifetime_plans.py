@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.distinct import Distinct
 from anabranch.algebra.forms.cleanse import Cleanse
@@ -20,7 +21,6 @@ from anabranch.algebra.forms.split import Split
 from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from anabranch.aggregates.call import AggregateCall
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.algebra.alter_lifetime import AlterLifetime
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.distinct import Distinct
@@ -25,7 +26,6 @@ from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.algebra.set_operation import SetOperation
 from anabranch.algebra.shift import Shift

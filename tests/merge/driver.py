@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import COPY
 from anabranch.kernels.contract.command import Command

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.trace import runs
 from anabranch.testing import Element, KitStable, MergeCase, MergeScript, MergeWatch, make_script

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from anabranch.algebra.analysis.merge_case import ORDERED, Case
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import ORDERED, Case
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.time import BEGINNING

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import Divergence, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.errors import StreamError
 from anabranch.kernels.columns import grouped as columns
 from anabranch.model.time import BEGINNING, FOREVER

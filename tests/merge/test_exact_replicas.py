@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.kernels.plan.local_runner import LocalRunner

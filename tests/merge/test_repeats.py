@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.kernels.merge import order
 from anabranch.kernels.merge.order import RECENT_ROWS
 from anabranch.model.time import BEGINNING

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import Divergence, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.errors import StreamError
 from anabranch.kernels.merge.merge import MergeKernel

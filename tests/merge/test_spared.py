@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import Progress, SortedRun
 from anabranch.kernels.merge.copies import Copies

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.kernels.contract.kernel import SortedRun, Trace
 from anabranch.kernels.merge.order import RECENT, RECENT_ROWS
 from anabranch.kernels.trace import runs

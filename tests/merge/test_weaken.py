@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.algebra.analysis.merge_case import CASES, Case
 from anabranch.algebra.merge import MergePolicy
-from anabranch.algebra.merge_case import CASES, Case
 from anabranch.kernels.contract.command import WEAKEN, Command
 from anabranch.kernels.trace import runs
 from anabranch.model.time import BEGINNING

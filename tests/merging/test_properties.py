@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.merge import Merge
-from anabranch.algebra.properties import Properties
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.clock import INTEGERS
 from anabranch.runtime.sources.files.log_folder import LogFolder

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.model.elements import Element, Insert, Stable, element_json
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.time import FOREVER

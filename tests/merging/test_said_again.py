@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.kernels.merge import said_again
 from anabranch.merging.files import FileCopy, FileMerge
 from anabranch.model.arrivals import Arrivals

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 import anabranch as ab
-from anabranch.algebra.merge_case import CASES
+from anabranch.algebra.analysis.merge_case import CASES
 from anabranch.kernels.contract.command import WEAKEN, Command
 from anabranch.merging.logs import _relying
 from anabranch.model.clock import INTEGERS

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.algebra.traits import Traits

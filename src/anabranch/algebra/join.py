@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, final, get_args
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Node, check_clocks
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError

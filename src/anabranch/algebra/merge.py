@@ -8,9 +8,9 @@ from typing import ClassVar, Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.merge_case import CASES, ORDERED, SAYS, Case
+from anabranch.algebra.analysis.merge_case import CASES, ORDERED, SAYS, Case
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Node, check_clocks, clock_of
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import Source
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from anabranch.algebra.properties import Properties
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.expressions.expression import Expression

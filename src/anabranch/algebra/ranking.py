@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, Literal, final, get_args
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.count_window import has_order, order_key
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.top_k import Ordering, in_order, show_ordering
 from anabranch.algebra.traits import Traits

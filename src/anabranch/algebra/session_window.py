@@ -8,11 +8,11 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.granularity import show_span
 from anabranch.algebra.map import show_column
 from anabranch.algebra.node import Unary, clock_of
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import (

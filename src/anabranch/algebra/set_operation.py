@@ -8,8 +8,8 @@ from typing import ClassVar, Final, Literal, final, get_args
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Node, check_clocks
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.union import columns_of
 from anabranch.errors import PlanError

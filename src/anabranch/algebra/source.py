@@ -8,8 +8,8 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Order, Properties
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Order, Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.clock import INTEGERS, Clock

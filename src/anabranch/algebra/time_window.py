@@ -11,8 +11,8 @@ from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Unary, clock_of
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import (
     Columns,

@@ -7,8 +7,8 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Node, check_clocks
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError
 from anabranch.model.identity import Identity

@@ -8,9 +8,9 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.granularity import Granularity
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.time_window import CHRONON, TimeWindow
 from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity

@@ -97,7 +97,7 @@ def merge(
     $ anabranch merge a.jsonl b.jsonl --to merged.jsonl
     merged.jsonl: 2 inserts, 0 adjusts out of 5 elements; stable point 16
     """
-    from anabranch.algebra.merge_case import CASES
+    from anabranch.algebra.analysis.merge_case import CASES
     from anabranch.model.files.stream_file import write_stream
 
     if case is not None and case.lower() not in CASES:
@@ -215,7 +215,7 @@ class _ElementCounts:
 
 def _divergence(given: str | None, case: str | None) -> str:
     """Contradictions are refused unless somebody says otherwise, where they can be noticed."""
-    from anabranch.algebra.merge_case import ORDERED
+    from anabranch.algebra.analysis.merge_case import ORDERED
 
     return given or ("warn" if case is not None and case.lower() in ORDERED else "fail")
 

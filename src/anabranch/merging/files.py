@@ -9,8 +9,8 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.merge.merge import MergeKernel

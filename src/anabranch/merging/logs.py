@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any, Final
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.display.option_hints import explained
 from anabranch.engine import Engine

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import MergePolicy, refuse_case
-from anabranch.algebra.merge_case import Case
 from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError
 from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS

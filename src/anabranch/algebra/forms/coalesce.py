@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.model.identity import Identity
 from anabranch.model.logical import LogicalStream

@@ -8,9 +8,9 @@ from typing import ClassVar, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError

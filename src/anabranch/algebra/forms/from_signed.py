@@ -9,9 +9,9 @@ from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.forms.to_signed import SIGN
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.traits import Traits
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.identity import Identity

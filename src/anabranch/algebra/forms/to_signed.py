@@ -8,8 +8,8 @@ from typing import ClassVar, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.node import Unary
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.to_stream import jumps
 from anabranch.algebra.traits import Traits

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.filter import check_schema
 from anabranch.algebra.map import show_column
 from anabranch.algebra.modules.axis_window import (
@@ -31,7 +32,6 @@ from anabranch.algebra.modules.results import (
 )
 from anabranch.algebra.modules.user_operator import Window
 from anabranch.algebra.node import Node, Unary, clock_of
-from anabranch.algebra.properties import Properties
 from anabranch.algebra.source import check_names
 from anabranch.algebra.traits import Traits
 from anabranch.algebra.window_columns import Columns, bounds

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.algebra.merge import Merge, MergePolicy
-from anabranch.algebra.merge_case import Case
 from anabranch.algebra.source import Source
 from anabranch.bench.report import Report
 from anabranch.kernels.contract.kernel import Progress, Trace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import typer
 
-from anabranch.algebra.merge_case import SAYS
+from anabranch.algebra.analysis.merge_case import SAYS
 from anabranch.cli.queries.metrics_file import each_batch
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.merge_case import CASES, Case
+from anabranch.algebra.analysis.merge_case import CASES, Case
 from anabranch.kernels.contract.column_names import ID
 from anabranch.kernels.contract.command import WEAKEN, Command
 from anabranch.kernels.contract.kernel import Progress, SortedRun

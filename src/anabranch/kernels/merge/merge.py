@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.merge_case import ORDERED, Case
 from anabranch.algebra.merge import Merge
-from anabranch.algebra.merge_case import ORDERED, Case
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import CHECK, COPY, ID, TIMES

@@ -27,7 +27,7 @@ from typing import Final, final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ints, group_starts, is_first
 from anabranch.kernels.contract.column_names import END, ID, KEY, TIME

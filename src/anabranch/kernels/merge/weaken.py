@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.algebra.merge_case import ORDERED, Case
+from anabranch.algebra.analysis.merge_case import ORDERED, Case
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, group_starts, is_first
 from anabranch.kernels.contract.column_names import CHECK, END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
-from anabranch.algebra.properties import Properties
 from anabranch.expressions.expression import Expression
 from anabranch.optimizer.interning import Interner
 from anabranch.optimizer.meaning.normal_form import NormalForm, NormalForms, sees_events

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias, final
 
-from anabranch.algebra.merge_case import Case
+from anabranch.algebra.analysis.merge_case import Case
 from anabranch.errors import AnabranchError
 from anabranch.runtime.sources.files.copies import (
     Measured,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import pyarrow as pa
 
-from anabranch.algebra.properties import Order, Properties
+from anabranch.algebra.analysis.properties import Order, Properties
 from anabranch.errors import EngineError, StreamError
 from anabranch.model.clock import INTEGERS, MICROSECONDS, Clock
 from anabranch.model.record import OMITTED, record

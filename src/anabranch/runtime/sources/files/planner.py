@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import monotonic_ns, sleep, time_ns
 from typing import Final
 
-from anabranch.algebra.merge_case import CASES
+from anabranch.algebra.analysis.merge_case import CASES
 from anabranch.kernels.contract.command import FEED, WEAKEN, Command
 from anabranch.model.record import plain
 from anabranch.runtime.messages.counters import RewrittenFile
