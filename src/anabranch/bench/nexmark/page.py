@@ -38,8 +38,8 @@ _FIGURES: Final = """\
 _SPEEDS: Final = """\
 ## Events per second
 
-In thousands; a ratio above 1 means that Anabranch is faster. Where an engine has no value, it
-cannot run the query over a stream, and the reason is below.
+In thousands; a ratio above 1 means that Anabranch is faster. Where an engine that took part has no
+value, it cannot run the query over a stream, and the reason is below.
 
 | query | Anabranch | Spark | Flink | over Spark | over Flink |
 | --- | --- | --- | --- | --- | --- |"""
@@ -62,7 +62,9 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     figures = next(line["figures"] for line in reversed(lines) if "figures" in line)
     ways = {line["query"]: line for line in lines if line.get("measurement") == "way"}
     queries = [query for query in QUERIES if query in ways]
-    text = [_HEAD.format(**setup), _FIGURES, *target_rows("nexmark", figures), ""]
+    absent = [peer.title() for peer in ("spark", "flink") if peer not in setup["peers"]]
+    text = [_HEAD.format(**setup), *(f"{peer} was not part of this run.\n" for peer in absent)]
+    text += [_FIGURES, *target_rows("nexmark", figures), ""]
     text += [_SPEEDS, *(_speeds(query, lines, figures) for query in queries), ""]
     text += [f"![{PLOTTED}]({folder.name}/ratios.svg)", ""]
     text += [_TIMES, *(_times(query, ways[query]) for query in queries), ""]
