@@ -3,6 +3,10 @@
 A job that finds no workers waits for them: processes start, and import what stages need, which
 takes seconds. While the driver computes batches itself that is nobody's loss. When batches are
 about to become too large for it, a small job in a thread of its own starts workers first.
+
+Spark keeps workers by the environment that they were started with, and that of a DataFrame's is not
+that of a plain job's (it has SPARK_SIMPLIFIED_TRACEBACK): workers of one kind are no use to the
+other. So what starts them is a job of the kind that batches will be.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import Final, final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+
+from anabranch.runtime.spark.session import plain_jobs
 
 _LOG: Final = logging.getLogger("anabranch")
 
@@ -75,7 +81,7 @@ class WorkerWarmUp:
 
     def _run(self) -> None:
         try:
-            warming_job(self._spark, self._tasks).collect()
+            start_workers(self._spark, self._tasks)
         except Exception as problem:  # noqa: BLE001 (whatever Spark says)
             # Then the first batch that goes to tasks waits for them, or fails with a better reason.
             _LOG.debug("workers were not started: %s", problem)
@@ -84,20 +90,35 @@ class WorkerWarmUp:
             self._under_way = False
 
 
-def warming_job(spark: SparkSession, tasks: int) -> DataFrame:
-    """A job of two rounds of Python tasks with an exchange in between, as batches are."""
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(_imported, "id long")
-    return rows.repartition(tasks).mapInArrow(_imported, "id long")
+def start_workers(spark: SparkSession, tasks: int) -> None:
+    """Run a job in which so many tasks at once import what stages need."""
+    if plain_jobs(spark):
+        empty: Any = spark.sparkContext.parallelize((), tasks)
+        empty.mapPartitions(_after_imports).collect()
+        return
+    # Two rounds of tasks with an exchange in between, as batches are.
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(_rows_after_imports, "id long")
+    rows.repartition(tasks).mapInArrow(_rows_after_imports, "id long").collect()
 
 
-def _imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Lets rows pass, after what stages need was imported."""
-    from anabranch.kernels.columns.grouped import load_beside, start_loading
+def _rows_after_imports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    _import_stages()
+    yield from batches
+
+
+def _after_imports(nothing: Iterable[object]) -> Iterator[object]:
+    # Spark ends the process of a task that leaves some of its input, even of none.
+    yield from nothing
+    _import_stages()
+
+
+def _import_stages() -> None:
+    from anabranch.kernels.columns.grouped import start_loading
+    from anabranch.runtime.spark import batch_tasks
+    from anabranch.runtime.workers.begin_task import begin_task
     from anabranch.runtime.workers.source_task import send_source
-    from anabranch.runtime.workers.stage_task import run_level
 
     assert callable(send_source)
-    assert callable(run_level)
-    load_beside()
+    assert callable(batch_tasks.batch_tasks)
+    begin_task()
     start_loading()
-    yield from batches
