@@ -167,7 +167,14 @@ def test_wide_rows_bound_the_size() -> None:
 class Backlog:
     """A planner over files of ten rows each, and a clock that goes on with every batch."""
 
-    def __init__(self, home: Path, files: int, most: int | None = 500, start: int = 10) -> None:
+    def __init__(
+        self,
+        home: Path,
+        files: int,
+        most: int | None = 500,
+        start: int = 10,
+        most_files: int | None = None,
+    ) -> None:
         (home / "rows").mkdir(exist_ok=True)
         for number in range(files):
             rows = {"k": range(10), "at": range(number * 10, number * 10 + 10)}
@@ -180,7 +187,7 @@ class Backlog:
             schema=schema,
             stored=schema,
             shape=Shape(start="at"),
-            limits=Limits(most),
+            limits=Limits(most, most_files),
         )
         self.folder = Folder.at(str(home / "planned"))
         self.limits = SizeLimits(start=start, bytes=1 << 20)
@@ -229,6 +236,26 @@ def test_the_bound_of_the_owner_holds_and_without_one_a_batch_takes_everything(
         home.mkdir()
         # A row group is never split: one of ten rows goes in whole.
         assert max(Backlog(home, 60, most).batches()) == expected
+
+
+@pytest.mark.parametrize(("most", "most_files"), [(20, None), (500, 2), (None, 2)])
+def test_no_batch_is_smaller_to_measure_a_floor_where_the_owner_lets_none_be_larger(
+    tmp_path: Path, most: int | None, most_files: int | None
+) -> None:
+    backlog = Backlog(tmp_path, 120, most, start=20, most_files=most_files)
+    assert backlog.batches() == [20] * 60
+
+
+@given(floors, row_costs, st.lists(st.booleans(), max_size=60))
+def test_capped_batches_never_grow_but_shrink_where_they_have_grown(
+    floor: float, row: float, grows: list[bool]
+) -> None:
+    sized = sizing()
+    for may_grow in grows:
+        rows, before = sized.rows, sized.size.rows
+        taken = floor + row * rows
+        sized.learn(rows, rows * ROW_BYTES, taken, is_behind=True, may_grow=may_grow)
+        assert START <= sized.size.rows <= (before * STEP if may_grow else before)
 
 
 def test_a_planner_that_starts_again_repeats_what_is_planned(tmp_path: Path) -> None:

@@ -177,6 +177,18 @@ class BatchCosts:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _BegunBatch:
+    """A batch that was planned and is not done; see `BatchSizing.learn`."""
+
+    began: int
+    rows: int
+    size: int
+    is_behind: bool
+    may_grow: bool
+
+
+@final
 class BatchSizing:
     """Adapts the size of batches to what they cost."""
 
@@ -190,7 +202,7 @@ class BatchSizing:
         self._limits = limits
         self._folder = folder
         self._noted: BatchSize | None = None
-        self._begun: tuple[int, int, int, bool] | None = None
+        self._begun: _BegunBatch | None = None
         self._widths = [_width(source.stored) for source in sources]
         self._left = _COLD
         self._size = limits.start
@@ -232,22 +244,38 @@ class BatchSizing:
             batches=self.costs.batches,
         )
 
-    def begin(self, at: int, rows: int, size: int, *, is_behind: bool) -> None:
+    def begin(
+        self, at: int, rows: int, size: int, *, is_behind: bool, may_grow: bool = True
+    ) -> None:
         """Note that a batch was planned, at a time in nanoseconds; see `learn`."""
-        self._begun = (at, rows, size, is_behind) if self.adapts else None
+        planned = _BegunBatch(at, rows, size, is_behind, may_grow)
+        self._begun = planned if self.adapts else None
 
     def finish(self, at: int) -> None:
         """Learn from the batch that was planned last: it is done when the next one is asked for."""
         if self._begun is None:
             return
-        began, rows, size, is_behind = self._begun
-        self._begun = None
-        self.learn(rows, size, (at - began) / 1e6, is_behind=is_behind)
-        if self._folder is not None and is_behind and not self.size.is_near(self._noted):
+        batch, self._begun = self._begun, None
+        self.learn(
+            batch.rows,
+            batch.size,
+            (at - batch.began) / 1e6,
+            is_behind=batch.is_behind,
+            may_grow=batch.may_grow,
+        )
+        if self._folder is not None and batch.is_behind and not self.size.is_near(self._noted):
             self._noted = self.size
             self._folder.write_json(FILE, plain(self._noted))
 
-    def learn(self, rows: int, size: int, milliseconds: float, *, is_behind: bool) -> None:
+    def learn(
+        self,
+        rows: int,
+        size: int,
+        milliseconds: float,
+        *,
+        is_behind: bool,
+        may_grow: bool = True,
+    ) -> None:
         """Take in what a batch has cost.
 
         Args:
@@ -255,6 +283,8 @@ class BatchSizing:
             size: Its bytes; 0 where nobody knows them.
             milliseconds: What it took, from one plan to the next.
             is_behind: Whether there was more than went into it.
+            may_grow: Whether a larger size would have brought more into it. Where the owners of
+                all sources allow no more, there is nothing to find out by a batch of another size.
         """
         if not self.adapts:
             return
@@ -262,8 +292,12 @@ class BatchSizing:
             self._left -= 1
             return
         self.costs.add(rows, milliseconds)
-        if is_behind and rows:
+        if not is_behind or not rows:
+            return
+        if may_grow:
             self._learn_behind(rows, max(1.0, size / rows, *self._widths))
+        else:
+            self._size = min(self._size, self._adapted(rows))
 
     def _learn_behind(self, rows: int, row_bytes: float) -> None:
         self._room = int(self._limits.bytes / row_bytes / max(1, len(self._widths)))

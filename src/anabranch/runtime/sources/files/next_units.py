@@ -116,10 +116,26 @@ def _demand_properties(source: FileSource, log: Path) -> None:
         )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class TakenUnits:
+    """What goes into a batch.
+
+    Attributes:
+        units: The pieces.
+        is_all: Whether there is nothing else.
+        has_all_files: Whether a further piece would be of one file too many.
+    """
+
+    units: list[Unit]
+    is_all: bool = False
+    has_all_files: bool = False
+
+
 def take_units(
     source: FileSource, units: Iterable[Unit], rows: int | None, most_files: int | None
-) -> tuple[list[Unit], bool]:
-    """Those that fit into a batch of so many rows and files, and whether that is all there is."""
+) -> TakenUnits:
+    """The pieces that fit into a batch of so many rows and files."""
     taken: list[Unit] = []
     files: set[str] = set()
     count = 0
@@ -127,18 +143,18 @@ def take_units(
         # A unit of a Delta table is part of one of its files.
         file = unit.splits[0].path if unit.splits else unit.file
         if most_files is not None and len(files | {file}) > most_files:
-            return taken, False
+            return TakenUnits(taken, has_all_files=True)
         if rows is not None:
             room = rows - count
             if room <= 0 and unit.rows:
-                return taken, False
+                return TakenUnits(taken)
             piece = first_lines(unit, room) if source.form in ("lines", "json") else unit
             # A piece that has no finer cut goes in whole if it is the first.
             if piece.rows > room and taken:
-                return taken, False
+                return TakenUnits(taken)
             if piece is not unit:
-                return [*taken, piece], False
+                return TakenUnits([*taken, piece])
         taken.append(unit)
         files.add(file)
         count += unit.rows
-    return taken, True
+    return TakenUnits(taken, is_all=True)

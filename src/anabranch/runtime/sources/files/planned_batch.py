@@ -84,7 +84,10 @@ class PlannedBase:
 @final
 @dataclass(slots=True)
 class BatchDraft:
-    """A planned batch while it is put together; `is_behind`: there is more than goes into it."""
+    """A planned batch while it is put together.
+
+    `is_behind`: there is more than goes into it; `may_grow`: a larger batch would take more of it.
+    """
 
     parts: dict[str, tuple[tuple[FileSplit, ...], ...]] = field(default_factory=dict)
     after: dict[str, Mapping[str, Position]] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class BatchDraft:
     rows: int = 0
     bytes: int = 0
     is_behind: bool = False
+    may_grow: bool = False
     rewritten: dict[str, tuple[RewrittenFile, ...]] = field(default_factory=dict)
 
     @property

@@ -18,6 +18,7 @@ from anabranch.runtime.sources.files.earlier_parts import PartPromises
 from anabranch.runtime.sources.files.lost_copies import LostCopies
 from anabranch.runtime.sources.files.next_units import (
     Listing,
+    TakenUnits,
     candidates,
     cannot_list,
     list_all,
@@ -43,7 +44,6 @@ from anabranch.runtime.sources.files.reader import WHOLE, FileSplit
 from anabranch.runtime.sources.files.rewritten import FileWatch
 from anabranch.runtime.sources.files.units import (
     Position,
-    Unit,
     share_units,
 )
 from anabranch.runtime.sources.spec import FileSource
@@ -310,10 +310,11 @@ class FilePlanner:
                 rewritten = watch.look(listing, positions)
                 told = {path: each.after for path, each in rewritten.items()}
                 known = ChainMap(told, positions)
-                units, complete = self._take(source, known, listing, limited=limited)
+                taken = self._take(source, known, listing, limited=limited)
             except OSError as problem:
                 raise cannot_list(source, problem) from None
-            ends = source.ends and complete and source.name not in self._ended
+            units = taken.units
+            ends = source.ends and taken.is_all and source.name not in self._ended
             if not units and not ends and not rewritten:
                 continue
             by_file = source.form == "lines"
@@ -326,7 +327,9 @@ class FilePlanner:
             if rewritten:
                 draft.rewritten[source.name] = tuple(each.file for each in rewritten.values())
             draft.count(units)
-            draft.is_behind |= not complete
+            if not taken.is_all:
+                draft.is_behind = True
+                draft.may_grow |= not self._is_capped(source, taken, limited=limited)
             if ends:
                 draft.ended.append(source.name)
         for command in draft.control.values():
@@ -337,13 +340,22 @@ class FilePlanner:
                 draft.parts[name] = (*draft.parts.get(name, ()), (fed,))
         entry = self._with_time(draft)
         if entry is not None:
-            self._sizing.begin(began, draft.rows, draft.bytes, is_behind=draft.is_behind)
+            behind, grows = draft.is_behind, draft.may_grow
+            self._sizing.begin(began, draft.rows, draft.bytes, is_behind=behind, may_grow=grows)
         return entry
 
     def _bound(self, source: FileSource, *, limited: bool) -> int | None:
         """The rows of a source in the next batch; None: all that are there."""
-        bound = self._most.get(source.name, source.limits.rows if limited else None)
+        bound = self._owners_bound(source, limited=limited)
         return None if bound is None else min(bound, self._sizing.rows)
+
+    def _owners_bound(self, source: FileSource, *, limited: bool) -> int | None:
+        return self._most.get(source.name, source.limits.rows if limited else None)
+
+    def _is_capped(self, source: FileSource, taken: TakenUnits, *, limited: bool) -> bool:
+        """Whether the owner of a source lets no more of it into a batch, whatever that costs."""
+        bound = self._owners_bound(source, limited=limited and source.ordered)
+        return taken.has_all_files or (bound is not None and bound <= self._sizing.rows)
 
     def _take(
         self,
@@ -352,8 +364,8 @@ class FilePlanner:
         listing: Listing,
         *,
         limited: bool,
-    ) -> tuple[list[Unit], bool]:
-        """What fits into the next batch, and whether that is all there is."""
+    ) -> TakenUnits:
+        """What fits into the next batch."""
         limited = limited and source.ordered
         rows = self._bound(source, limited=limited)
         files = source.limits.files if limited else None
@@ -373,7 +385,8 @@ class FilePlanner:
         draft.after[name] = taken.after
         count = draft.count(taken.units)
         # A batch of copies that is almost full is taken for one that has left something.
-        draft.is_behind |= rows is not None and count >= rows * 3 // 4
+        if rows is not None and count >= rows * 3 // 4:
+            draft.is_behind = draft.may_grow = True
         if taken.changed:
             draft.inputs[name] = taken.changed
         if taken.restarts:
