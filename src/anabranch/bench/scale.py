@@ -35,7 +35,8 @@ class ScaleSize:
 
     Batches for throughput are `times` as large: cores share the rows of a batch, not what a batch
     costs by itself. `day` is the number of small batches that stand for a day. What a shard costs
-    is measured with so many `shards`.
+    is measured with so many `shards`. A stream with many `keys` has `key_batches`, and a group of
+    queries has so many `queries`.
     """
 
     rows_per_batch: int
@@ -46,6 +47,9 @@ class ScaleSize:
     repeats: int
     masters: tuple[str, ...]
     shards: int
+    keys: int
+    key_batches: int
+    queries: int
 
 
 SIZES: Final[Mapping[Form, ScaleSize]] = {
@@ -53,11 +57,14 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         rows_per_batch=1_000_000,
         times=4,
         batches=14,
-        long_batches=50,
+        long_batches=100,
         day=24 * 60,
         repeats=3,
         masters=MASTERS,
         shards=4_096,
+        keys=10_000_000,
+        key_batches=30,
+        queries=500,
     ),
     "quick": ScaleSize(
         rows_per_batch=100_000,
@@ -68,6 +75,9 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         repeats=1,
         masters=MASTERS[:2],
         shards=512,
+        keys=1_000_000,
+        key_batches=8,
+        queries=50,
     ),
     "smoke": ScaleSize(
         rows_per_batch=1_000,
@@ -78,6 +88,9 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         repeats=1,
         masters=MASTERS[:2],
         shards=8,
+        keys=500,
+        key_batches=5,
+        queries=4,
     ),
 }
 
@@ -86,9 +99,11 @@ def scale(report: Report) -> None:
     """A windowed count per key, batch by batch, every run in a process of its own.
 
     Figures: `local2_over_local1` and `cluster_over_local1` (throughput), `cost_50m_over_1m` (time
-    per event at the end of a long stream over that at its beginning), `peak_memory_mb` (all
-    processes of the long run together) and `memory_growth` (their memory in the second half over
-    that in the first). A day of one small batch a minute gives `day_cost_growth`,
+    per event around the middle of a long stream over that at its beginning), `cost_100m_over_1m`
+    (the same at its end), `peak_memory_mb` (all processes of the long run together) and
+    `memory_growth` (their memory in the second half over that in the first). A stream with 10
+    million keys gives `cost_10m_keys_growth`, a group of 500 queries `group_start_s` and
+    `group_batch_over_one`. A day of one small batch a minute gives `day_cost_growth`,
     `day_memory_growth` and `day_batches`, which the quick form leaves out. The model of cost has
     `floor_ms`, `row_us` and `shard_ms`, measured on one core; `predicted_local2_over_local1` is
     what it says two cores do, and `prediction_error` how far that is from what they did.
@@ -104,19 +119,21 @@ def scale(report: Report) -> None:
         _model(report, root, size, speeds)
         _write(root / "long", size.long_batches, size)
         _long(report, root)
+        _many_keys(report, root, size)
+        _group(report, root, size)
         if size.day:
             _day(report, root, size.day)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _write(folder: Path, batches: int, size: ScaleSize) -> None:
+def _write(folder: Path, batches: int, size: ScaleSize, keys: int = KEYS) -> None:
     """Files for so many batches; a batch has several of them, so that it can be shared."""
     write_rows(
         folder,
         files=batches * FILES,
         rows_per_file=size.rows_per_batch // FILES,
-        keys=KEYS,
+        keys=keys,
         per_second=RATE,
     )
 
@@ -183,9 +200,39 @@ def _long(report: Report, root: Path) -> None:
         memory_mb=memory,
     )
     # The first batch warms everyone up.
-    report.figure("cost_50m_over_1m", _growth(each[1:]))
+    report.figure("cost_50m_over_1m", _growth(each[1:], until=len(each) // 2))
+    report.figure("cost_100m_over_1m", _growth(each[1:]))
     report.figure("peak_memory_mb", max(memory))
     report.figure("memory_growth", _doubling(memory))
+
+
+def _many_keys(report: Report, root: Path, size: ScaleSize) -> None:
+    """A stream in which nearly every row of a window has a key of its own."""
+    _write(root / "keys", size.key_batches, size, size.keys)
+    batches, memory = _run(root / "keys", root / "keys-work", "local[2]")
+    each = [batch["seconds"] / batch["rows"] for batch in batches]
+    report.measured(
+        "keys",
+        keys=size.keys,
+        events=sum(batch["rows"] for batch in batches),
+        seconds_per_million=[round(seconds * 1e6, 3) for seconds in each],
+        memory_mb=max(memory),
+    )
+    report.figure("cost_10m_keys_growth", _growth(each[1:]))
+
+
+def _group(report: Report, root: Path, size: ScaleSize) -> None:
+    """Many queries over one stream as one query of Spark, beside one of them alone."""
+    times = []
+    for queries in (1, size.queries):
+        words = (str(root / "rows"), str(root / f"group-{queries}"), str(FILES), str(queries))
+        group, memory = run_job("anabranch.bench.scale_group_job", *words)
+        shutil.rmtree(root / f"group-{queries}", ignore_errors=True)
+        report.measured("group", queries=queries, memory_mb=max(memory), **group)
+        seconds = group["batches_s"]
+        times.append(statistics.median(seconds[len(seconds) // 2 :]))
+    report.figure("group_start_s", group["start_s"])
+    report.figure("group_batch_over_one", times[1] / times[0])
 
 
 def _day(report: Report, root: Path, batches: int) -> None:
@@ -204,10 +251,11 @@ def _day(report: Report, root: Path, batches: int) -> None:
     report.figure("day_memory_growth", _doubling(memory))
 
 
-def _growth(each: list[float]) -> float:
-    """What comes last over what comes first."""
+def _growth(each: list[float], until: int | None = None) -> float:
+    """What comes last, or before `until`, over what comes first."""
     part = max(2, len(each) // 5)
-    return statistics.median(each[-part:]) / statistics.median(each[:part])
+    last = each if until is None else each[: max(until, part)]
+    return statistics.median(last[-part:]) / statistics.median(each[:part])
 
 
 def _doubling(memory: list[int]) -> float:
