@@ -19,6 +19,7 @@ from anabranch.runtime.query.driver_share import (
     ShareLimits,
 )
 from anabranch.runtime.query.experience import REMEMBERED_PLANS, Experience
+from anabranch.runtime.query.metrics import RanIn
 from anabranch.runtime.spark.warm_up import START_AFTER_MS, WorkerWarmUp
 from anabranch.runtime.workers.batch_plan import entry_of
 
@@ -143,6 +144,37 @@ def test_a_plan_is_known_again_and_others_begin_without_what_is_imported_by_now(
     assert first.cores == 0
     assert learned.costs_of(plan_of(size=10)) is first
     assert learned.costs_of(others).cold < WARM_UP
+
+
+@pytest.mark.parametrize(("ran", "job"), [("driver", 0.0), ("tasks", JOB_MS)])
+def test_a_plan_that_takes_the_place_of_another_is_measured_anew(ran: RanIn, job: float) -> None:
+    learned = Experience(WorkerWarmUp(NOBODY, 2), cores=2)
+    before = ShareCosts(driver=0.005, tasks=0.003, cold=0, measured=30)
+    after = learned.costs_of(plan_of(size=10), before)
+    assert (after.driver, after.tasks) == (0.005, 0.003)
+    after.learn("driver", 100_000, 90_000.0)  # it loads loops of its own
+    assert (after.driver, after.tasks) == (0.005, 0.003)
+    known = after.driver if ran == "driver" else after.tasks
+    after.learn(ran, 100_000, job + 100_000 * known / 5)
+    assert after.driver == pytest.approx(0.001, rel=0.05)
+    assert after.tasks == pytest.approx(0.0006)
+    assert before.driver == 0.005
+
+
+def test_a_plan_that_was_measured_before_is_known_again_when_it_comes_back() -> None:
+    learned = Experience(WorkerWarmUp(NOBODY, 2), cores=2)
+    first = learned.costs_of(plan_of(size=10))
+    second = learned.costs_of(plan_of(size=20), first)
+    assert learned.costs_of(plan_of(size=10), second) is first
+
+
+def test_what_was_lost_with_one_plan_starts_no_workers_for_another() -> None:
+    learned = Experience(WorkerWarmUp(NOBODY, 2), cores=2)
+    first = learned.costs_of(plan_of(size=10))
+    assert not learned.workers.is_worth_a_start(START_AFTER_MS - 1)
+    learned.costs_of(plan_of(size=20), first)
+    assert not learned.workers.is_worth_a_start(START_AFTER_MS - 1)
+    assert learned.workers.is_worth_a_start(1)
 
 
 def test_plans_that_were_not_used_for_long_are_forgotten() -> None:

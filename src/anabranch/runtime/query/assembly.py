@@ -249,15 +249,15 @@ class Assembly:
         return _Planned(work, tuple(outputs), job, files, file_job, paths)
 
     def _compute_by(
-        self, planned: _Planned, stored: str | None = None, costs: ShareCosts | None = None
+        self, planned: _Planned, stored: str | None = None, before: ShareCosts | None = None
     ) -> None:
-        """From now on batches are computed by this plan."""
+        """From now on batches are computed by this plan; `before` they had such costs."""
         work, job, outputs = planned.work, planned.job, planned.outputs
         for output, known in zip(outputs, work.properties):
             # A running query may have got another plan, which promises less.
             output.sink.rely_on(known)
         reviser = self._reviser(planned)
-        costs = costs or self._experience.costs_of(job.plan)
+        costs = self._experience.costs_of(job.plan, before)
         plan = batch_plan(job, planned.file_job, f"{self.opened.spark}/offsets")
         files = None if plan is None else plan.files
         sinks = [output.sink for output in outputs]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, final
 
@@ -87,7 +87,9 @@ class ShareCosts:
     with an expensive join, d = 0.002, goes to tasks from 30,000 rows on. While no batch has gone to
     tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing. The
     first `cold` batches in the driver and `cold_tasks` in tasks do not count; so many were
-    `measured` in the driver.
+    `measured` in the driver. Costs that are `inherited` were measured with another plan of the
+    query: the first batch that counts, at either place, changes both in proportion. Example: d was
+    0.005 and t 0.003; a batch in the driver says that d is 0.001, so t is taken to be 0.0006.
     """
 
     driver: float = DRIVER_MS_PER_ROW
@@ -96,6 +98,11 @@ class ShareCosts:
     cold_tasks: int = 0
     cores: int = 0
     measured: int = 0
+    inherited: bool = False
+
+    def for_another_plan(self, cold: int) -> ShareCosts:
+        """What is assumed of a plan that takes the place of this one, until it is measured."""
+        return replace(self, cold=cold, measured=0, inherited=True)
 
     def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
         """Take in what a batch has cost."""
@@ -104,6 +111,8 @@ class ShareCosts:
             return
         if rows < _TELLING_ROWS:
             return
+        if self.inherited and not (ran == "tasks" and self.cold_tasks):
+            self._take_over(ran, rows, milliseconds)
         if ran == "driver":
             # The first measurement takes the place of the guess.
             self.measured += 1
@@ -119,6 +128,15 @@ class ShareCosts:
         self.tasks += _LEARN * (work / rows - self.tasks)
         # One slow batch, say while loops were compiled, shall not keep the driver out for good.
         self.driver += _FORGET * (DRIVER_MS_PER_ROW - self.driver)
+
+    def _take_over(self, ran: RanIn, rows: int, milliseconds: float) -> None:
+        """Change what was measured with another plan by what a batch of this one has cost."""
+        self.inherited = False
+        known = self.driver if ran == "driver" else self.tasks
+        if known:
+            work = milliseconds if ran == "driver" else max(0.0, milliseconds - JOB_MS)
+            factor = work / rows / known
+            self.driver, self.tasks = self.driver * factor, self.tasks * factor
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""

@@ -45,12 +45,22 @@ class Experience:
     cores: int
     _costs: OrderedDict[str, ShareCosts] = field(default_factory=OrderedDict)
 
-    def costs_of(self, plan: PhysicalPlan) -> ShareCosts:
-        """What rows cost in batches of a plan; its queries add to it."""
+    def costs_of(self, plan: PhysicalPlan, before: ShareCosts | None = None) -> ShareCosts:
+        """What rows cost in batches of a plan; its queries add to it.
+
+        Of a plan that takes the place of another one, and was never measured, the costs of that
+        are assumed at first. What drivers have lost `before` says nothing about it.
+        """
+        if before is not None:
+            self.workers.forget_losses()
         key = plan_fingerprint(plan)
         if key not in self._costs:
-            cold = _COLD_PLAN if self._costs else WARM_UP
-            self._costs[key] = ShareCosts(cores=self.cores, cold=cold, cold_tasks=_COLD_TASKS)
+            if before is not None:
+                costs = before.for_another_plan(_COLD_PLAN)
+            else:
+                cold = _COLD_PLAN if self._costs else WARM_UP
+                costs = ShareCosts(cores=self.cores, cold=cold, cold_tasks=_COLD_TASKS)
+            self._costs[key] = costs
             if len(self._costs) > REMEMBERED_PLANS:
                 self._costs.popitem(last=False)
         self._costs.move_to_end(key)

@@ -58,6 +58,11 @@ class WorkerWarmUp:
         with self._lock:
             self._used_at, self._lost = time.monotonic(), 0.0
 
+    def forget_losses(self) -> None:
+        """Batches will cost something else from now on."""
+        with self._lock:
+            self._lost = 0.0
+
     def is_worth_a_start(self, loss: float) -> bool:
         """Whether it pays by now to start workers for batches that tasks would do faster.
 
