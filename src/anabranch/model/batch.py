@@ -93,10 +93,13 @@ class EventBatch:
         assert batches
         if len(batches) == 1:
             return batches[0]
+        start = np.concatenate([batch.start for batch in batches])
+        # Of inserts alone both are one array, and stay one.
+        inserts = all(batch.end is batch.start for batch in batches)
         return EventBatch(
             concat_rows([batch.payload for batch in batches]),
-            np.concatenate([batch.start for batch in batches]),
-            np.concatenate([batch.end for batch in batches]),
+            start,
+            start if inserts else np.concatenate([batch.end for batch in batches]),
             np.concatenate([batch.new_end for batch in batches]),
             Time(max(batch.stable for batch in batches)),
         )

@@ -37,12 +37,15 @@ from anabranch.kernels.columns.compiled_timeline import (
     resolve,
     weave,
 )
+from anabranch.kernels.columns.compiled_windows import any_late, held_points
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
+from anabranch.model.numbers import compiled_words as compiled_words  # keys are hashed by it
 from anabranch.model.numbers.compiled import IDS, INTS, MASK, compiled
 
 __all__ = [
     "add_up",
     "add_up_events",
+    "any_late",
     "around",
     "cancel",
     "carry",
@@ -52,6 +55,7 @@ __all__ = [
     "group_rows",
     "group_starts",
     "group_sums",
+    "held_points",
     "lane",
     "last_marked",
     "leaders",

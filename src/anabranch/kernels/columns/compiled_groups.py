@@ -8,32 +8,47 @@ from anabranch.kernels.columns.grouped import Ids, Ints
 from anabranch.model.numbers.compiled import IDS, INT, INTS, compiled, together
 
 
+@together
+def _mixed(id_: np.uint64, end: np.int64, new_end: np.int64) -> np.uint64:
+    mixed = id_ ^ (np.uint64(end) * np.uint64(0xC2B2AE3D27D4EB4F))
+    mixed ^= np.uint64(new_end) * np.uint64(0x165667B19E3779F9)
+    return mixed * np.uint64(0x9E3779B97F4A7C15)
+
+
 @compiled(IDS, IDS, INTS, INTS)
 def group_rows(ids: Ids, checks: Ids, end: Ints, new_end: Ints) -> tuple[Ints, Ints]:
     """The group of every row, and the first row of every group, in the order of their first rows.
 
-    By open addressing with linear probing: the table has at least two slots per row, so at most
-    half are full and a chain has 1.5 slots on average for a hit, 2.5 for a miss (Knuth 6.4). A slot
-    holds a group and a group its first row, whose keys are compared in full; equal hashes of
-    different keys cost a step and mix nothing. The slot is the upper bits of a product with an odd
-    number, as the lower bits of times are often all alike.
+    By open addressing with linear probing: at most half of the slots are full, so a chain has 1.5
+    of them on average for a hit, 2.5 for a miss (Knuth 6.4). A slot holds a group and a group its
+    first row, whose keys are compared in full; equal hashes of different keys cost a step and mix
+    nothing. The slot is the upper bits of a product with an odd number, as the lower bits of times
+    are often all alike. The table grows with the groups, not the rows: 3,000 groups of a million
+    rows stay in the nearest cache. It grows fourfold, so a third of the groups on average is put
+    into their slots once more.
     """
-    bits = 4
-    while (1 << bits) < 2 * len(ids):
-        bits += 1
+    bits = 10
     table = np.full(1 << bits, -1, np.int64)
     shift, last = np.uint64(64 - bits), np.int64((1 << bits) - 1)
     group, first = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     size = 0
     for row in range(len(ids)):
-        mixed = ids[row] ^ (np.uint64(end[row]) * np.uint64(0xC2B2AE3D27D4EB4F))
-        mixed ^= np.uint64(new_end[row]) * np.uint64(0x165667B19E3779F9)
-        at = np.int64((mixed * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        at = np.int64(_mixed(ids[row], end[row], new_end[row]) >> shift)
         while True:
             found = table[at]
             if found < 0:
                 table[at], group[row], first[size] = size, size, row
                 size += 1
+                if 2 * size > last:
+                    bits += 2
+                    table = np.full(1 << bits, -1, np.int64)
+                    shift, last = np.uint64(64 - bits), np.int64((1 << bits) - 1)
+                    for known in range(size):
+                        at = first[known]
+                        at = np.int64(_mixed(ids[at], end[at], new_end[at]) >> shift)
+                        while table[at] >= 0:
+                            at = (at + 1) & last
+                        table[at] = known
                 break
             other = first[found]
             if (

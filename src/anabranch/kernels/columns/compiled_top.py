@@ -36,10 +36,10 @@ def _compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
 
     def decorate(function: _Function) -> _Function:
         try:
-            return cast(_Function, njit(arguments, cache=True)(function))
+            return cast(_Function, njit(arguments, cache=True, nogil=True)(function))
         except RuntimeError:
             # There is no folder for compiled code, as where the package lies in an archive.
-            return cast(_Function, njit(arguments)(function))
+            return cast(_Function, njit(arguments, nogil=True)(function))
 
     return decorate
 

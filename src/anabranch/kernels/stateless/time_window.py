@@ -13,7 +13,7 @@ from anabranch.algebra.node import clock_of
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.window_columns import Columns
 from anabranch.errors import StreamError
-from anabranch.kernels.columns.grouped import positions_of
+from anabranch.kernels.columns.grouped import is_compiled, native, positions_of
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.kernels.stateless.window_columns import with_bounds
 from anabranch.model.batch import EventBatch
@@ -90,17 +90,21 @@ class TimeWindowKernel(Stateless):
 
     def _hold_points(self, batch: EventBatch) -> EventBatch:
         """A point is kept or withdrawn, never resized, so one end serves both."""
-        begin = batch.start
-        end = self._layer_end(begin, np.zeros(1, np.int64) - 1)
-        if self.node.slide > 1:
-            begin, end = self._slide_up(begin), self._slide_up(end)
-        old, new = begin, end
-        if not ((batch.end == batch.start) & (batch.new_end > batch.start)).all():
-            old, new = (np.where(last > batch.start, end, begin) for last in _ends(batch))
+        begin, size, slide = batch.start, int(self.node.size), int(self.node.slide)
+        shown = slide == 1
+        if shown or not is_compiled(len(batch)):
+            end = self._layer_end(begin, np.zeros(1, np.int64) - 1)
+            if not shown:
+                begin, end = self._slide_up(begin), self._slide_up(end)
+        else:
+            begin, end, shown = native().held_points(np.ascontiguousarray(begin), size, slide)
+        is_new = batch.end is batch.start or bool((batch.end == batch.start).all())
+        if is_new and (batch.new_end > batch.start).all():
+            held = EventBatch(batch.payload, begin, begin, end, batch.stable)
+            return held if shown else held.where((begin < FOREVER) & (begin != end))
+        old, new = (np.where(last > batch.start, end, begin) for last in _ends(batch))
         held = EventBatch(batch.payload, begin, old, new, batch.stable)
-        if self.node.slide == 1:
-            return held
-        return held.where((begin < FOREVER) & (old != new))
+        return held if slide == 1 else held.where((begin < FOREVER) & (old != new))
 
     def _show_windows(self, batch: EventBatch, columns: Columns) -> EventBatch:
         """Once for every slide at which a point is held: kept or withdrawn in all of them."""

@@ -40,14 +40,14 @@ def several(kind: types.Type, count: int) -> types.Type:
 
 
 def compiled(*arguments: types.Type) -> Callable[[_Function], _Function]:
-    """Compile for these types, once per machine."""
+    """Compile for these types, once per machine; other threads run beside it."""
 
     def decorate(function: _Function) -> _Function:
         try:
-            return cast(_Function, njit(arguments, cache=True)(function))
+            return cast(_Function, njit(arguments, cache=True, nogil=True)(function))
         except RuntimeError:
             # There is no folder for compiled code, as where the package lies in an archive.
-            return cast(_Function, njit(arguments)(function))
+            return cast(_Function, njit(arguments, nogil=True)(function))
 
     return decorate
 

@@ -51,6 +51,7 @@ COMPILED_FROM_ROWS: Final = 4
 """From this row count on, the compiled loop is called once it is loaded."""
 
 _NATIVE: Final = "anabranch.model.numbers.compiled_hashing"
+_NATIVE_WORDS: Final = "anabranch.model.numbers.compiled_words"
 # Keeps the first 0..8 bytes of a word.
 _MASKS: Final = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
 
@@ -101,8 +102,8 @@ def _mix(words: Words) -> Words:
 
 def _take_in(state: Words, words: Words) -> Words:
     """Mix one word per row into the state; a bijection in either of them."""
-    if state.ndim == 2 and len(words) >= COMPILED_FROM_ROWS and _is_loaded():
-        from anabranch.model.numbers.compiled_hashing import absorb_words
+    if state.ndim == 2 and len(words) >= COMPILED_FROM_ROWS and _hashes_words():
+        from anabranch.model.numbers.compiled_words import absorb_words
 
         return np.asarray(absorb_words(np.ascontiguousarray(state), np.ascontiguousarray(words)))
     result = state + _GAMMA
@@ -263,6 +264,11 @@ def load_compiled() -> None:
 def _is_loaded() -> bool:
     """Whether compiled loops are there; another thread may be about to load them."""
     return hasattr(sys.modules.get(_NATIVE), "absorb_texts")
+
+
+def _hashes_words() -> bool:
+    """Whether the compiled loop over words is there; it comes with any other loops."""
+    return hasattr(sys.modules.get(_NATIVE_WORDS), "absorb_words")
 
 
 def _compiled_texts(state: Words, data: Octets, begin: Positions, length: Positions) -> Words:

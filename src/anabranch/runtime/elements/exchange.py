@@ -163,6 +163,17 @@ def unpack(rows: pa.RecordBatch) -> list[Parcel]:
     ]
 
 
+def by_partition(rows: pa.RecordBatch, width: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Packed parcels by the partition that their shard is in, one of `width`."""
+    partitions = rows.column("shard").to_numpy() % width
+    found = np.unique(partitions).tolist()
+    if len(found) == 1:
+        yield found[0], rows
+        return
+    for partition in found:
+        yield partition, rows.filter(pa.array(partitions == partition))
+
+
 def gather(parcels: Sequence[Parcel], nothing: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
     """All rows, in an order that does not depend on which parcel came first; or nothing."""
     ordered = sorted(

@@ -37,6 +37,8 @@ from anabranch.runtime.spark.session import (
     catch_up_rounds,
     driver_limits,
     in_pool,
+    is_local,
+    plain_jobs,
 )
 from anabranch.runtime.spark.stages import chain_stages, observed
 from anabranch.runtime.store.control import Control, ControlFolder, source_clocks
@@ -46,7 +48,7 @@ from anabranch.runtime.store.layout import Home
 from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.store.seeding import progress_before
 from anabranch.runtime.store.state_store import close_runs
-from anabranch.runtime.workers.batch_plan import batch_plan
+from anabranch.runtime.workers.batch_plan import BatchPlan, batch_plan
 from anabranch.runtime.workers.file_task import FileJob
 from anabranch.runtime.workers.job import Job, seal
 
@@ -65,7 +67,8 @@ class FrameShape:
         sources: What is read from files.
         heartbeats: Which sources are told that time passes.
         columns: The payload columns of each source that is a DataFrame.
-        widths: The number of tasks of each level of stages.
+        widths: The number of tasks of each level of stages; none where batches are plain jobs,
+            which need no DataFrame: Spark would plan its exchanges in every batch for nothing.
     """
 
     files: FileJob | None
@@ -75,10 +78,11 @@ class FrameShape:
     widths: tuple[int, ...]
 
     @staticmethod
-    def of(work: Work, job: Job, files: FileJob | None) -> FrameShape:
+    def of(work: Work, job: Job, files: FileJob | None, *, in_plain_jobs: bool) -> FrameShape:
         """The DataFrame for a plan."""
         streams = [frame for frame in work.frames if frame.frame.isStreaming]
-        levels = [] if job.is_delivered_by_senders else job.levels()
+        is_bare = in_plain_jobs or job.is_delivered_by_senders
+        levels = [] if is_bare else job.levels()
         return FrameShape(
             files=None
             if files is None
@@ -197,7 +201,7 @@ class Assembly:
     def assembled(self, work: Work, outputs: Sequence[Output]) -> Callable[[], StreamingQuery]:
         """Put the query together; what is returned starts it, and can be called again."""
         opened, planned = self.opened, self._planned(work, outputs)
-        self._frame = FrameShape.of(planned.work, planned.job, planned.file_job)
+        self._frame = self._shape(planned)
         clear_jobs(opened.path)
         self._compute_by(planned)
         # Spark's query keeps the settings that it starts with.
@@ -219,7 +223,7 @@ class Assembly:
         False where that cannot serve it. Called when a batch begins, by the thread that does it.
         """
         planned = self._planned(new.work, new.outputs)
-        shape = FrameShape.of(planned.work, planned.job, planned.file_job)
+        shape = self._shape(planned)
         if not self._frame.serves(shape) or not self._can_tell:
             return False
         self._close_before(new)
@@ -231,6 +235,16 @@ class Assembly:
         stored = store_job(self.opened.path, sealed, keep=keep)
         self._compute_by(planned, stored, None if now.share is None else now.share.costs)
         return True
+
+    def _shape(self, planned: _Planned) -> FrameShape:
+        is_planned = self._batch_plan(planned) is not None
+        in_plain_jobs = is_planned and plain_jobs(self.spark)
+        return FrameShape.of(
+            planned.work, planned.job, planned.file_job, in_plain_jobs=in_plain_jobs
+        )
+
+    def _batch_plan(self, planned: _Planned) -> BatchPlan | None:
+        return batch_plan(planned.job, planned.file_job, f"{self.opened.spark}/offsets")
 
     def _planned(self, work: Work, outputs: Sequence[Output]) -> _Planned:
         """What workers and the planner of files have to know of a plan."""
@@ -258,7 +272,7 @@ class Assembly:
             output.sink.rely_on(known)
         reviser = self._reviser(planned)
         costs = self._experience.costs_of(job.plan, before)
-        plan = batch_plan(job, planned.file_job, f"{self.opened.spark}/offsets")
+        plan = self._batch_plan(planned)
         files = None if plan is None else plan.files
         sinks = [output.sink for output in outputs]
         self._committer.now = PlanOfBatches(
@@ -268,7 +282,14 @@ class Assembly:
             reviser=reviser or self._copied(work, planned.files, sinks),
             plan=plan,
             share=driver_share(
-                job, files, work.nodes, self._limits, costs, self._experience.workers
+                job,
+                files,
+                work.nodes,
+                self._limits,
+                costs,
+                self._experience.workers,
+                # On a cluster the cores of the driver's machine are not those of Spark.
+                self._experience.cores if is_local(self.spark) else 1,
             ),
             tasks=batch_tasks(self.spark, job, plan, self.opened.path, stored),
             measurements=self._measured(work),

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.errors import StreamError
+from anabranch.kernels.columns.grouped import is_compiled, native
 from anabranch.model.arrivals import Arrivals
 from anabranch.model.batch import EventBatch
 from anabranch.model.open_part import open_part
@@ -50,6 +51,7 @@ def judge(
     where: str,
     in_order: bool = True,
     held: Names | None = None,
+    said: Time | None = None,
 ) -> Verdict:
     """Compare every row with what the source had promised when it came.
 
@@ -67,12 +69,13 @@ def judge(
         where: What messages call its origin.
         in_order: Rows have positions; else all are compared with `promised` alone.
         held: Rows of these events are withheld as if they were late.
+        said: What the piece promises, if it is known: see `reached`.
 
     Raises:
         StreamError: A row is late, and the policy says that this must not happen.
     """
     batch = arrivals.batch
-    after = Time(max(promised, reached(promise, arrivals)))
+    after = Time(max(promised, reached(promise, arrivals) if said is None else said))
     if promise.stamped:
         start = np.maximum(batch.start, np.int64(promised))
         rows = replace(batch, start=start, end=start, new_end=add_saturating(start, 1))
@@ -84,6 +87,8 @@ def judge(
     # Most pieces have no late row, and two passes of plain minimum and maximum tell.
     is_held = _is_held(batch, promised, held)
     if is_held is None and (not len(batch) or smaller.min() >= (after if in_order else promised)):
+        return Verdict(batch, after)
+    if is_held is None and in_order and _none_is_late(promise, promised, arrivals, smaller):
         return Verdict(batch, after)
     bound = _stable_points(promise, promised, arrivals) if in_order else np.int64(promised)
     is_late = smaller < bound
@@ -139,6 +144,15 @@ def with_late_events(rows: EventBatch, late: EventBatch) -> tuple[EventBatch, Ev
     both = EventBatch.concat([rows, late])
     is_late = of_late_events(both, np.arange(len(both)) >= len(rows))
     return both.where(~is_late).with_stable(rows.stable), both.where(is_late)
+
+
+def _none_is_late(promise: Promise, promised: Time, arrivals: Arrivals, smaller: TimeArray) -> bool:
+    """Whether no row is late, as one pass tells; not where stable points stand among the rows."""
+    if promise.delay is None or len(arrivals.stables) or not is_compiled(len(arrivals)):
+        return False
+    start = np.ascontiguousarray(arrivals.batch.start)
+    ends = np.ascontiguousarray(smaller)
+    return not native().any_late(start, ends, int(promised), int(promise.delay))
 
 
 def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:

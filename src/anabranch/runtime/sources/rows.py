@@ -201,8 +201,8 @@ def _payload(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBa
 
 
 def _refuse_forever(start: TimeArray, rows: pa.RecordBatch, first: int, where: str) -> None:
-    bad = start == FOREVER
-    if bad.any():
+    if len(start) and start.max() == FOREVER:
+        bad = start == FOREVER
         _refuse(bad, "an event cannot start at forever", rows, first, where, "correct the start")
 
 

@@ -26,10 +26,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-import numpy as np
 import pyarrow as pa
 
-from anabranch.runtime.elements.exchange import PARCELS
+from anabranch.runtime.elements.exchange import PARCELS, by_partition
 from anabranch.runtime.spark.batch_id import current_batch, current_query
 from anabranch.runtime.spark.job_in_force import store_job, stored_job
 from anabranch.runtime.spark.session import plain_jobs
@@ -190,7 +189,7 @@ def _leave(
     """Write parcels into a file for each partition of the next level that gets some."""
     waiting: dict[int, Any] = {}
     for rows in given:
-        for partition, own in _by_partition(rows, width):
+        for partition, own in by_partition(rows, width):
             if partition not in waiting:
                 folder = told.parcels(batch, level, partition)
                 folder.mkdir(parents=True, exist_ok=True)
@@ -200,16 +199,6 @@ def _leave(
         writer.close()
         file = told.parcels(batch, level, partition) / f"{sender}{_UNNAMED}"
         file.replace(file.with_suffix(".arrow"))
-
-
-def _by_partition(rows: pa.RecordBatch, width: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    partitions = rows.column("shard").to_numpy() % width
-    found = np.unique(partitions).tolist()
-    if len(found) == 1:
-        yield found[0], rows
-        return
-    for partition in found:
-        yield partition, rows.filter(pa.array(partitions == partition))
 
 
 def _arriving(folder: Path) -> Iterator[pa.RecordBatch]:

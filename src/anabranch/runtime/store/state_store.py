@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -129,23 +130,28 @@ class _OpenRuns:
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, RunFile], pa.RecordBatch] = OrderedDict()
+        # Shards may be computed side by side, and other queries open runs meanwhile.
+        self._lock = threading.Lock()
 
     def get(self, folder: Folder, file: RunFile) -> pa.RecordBatch:
         key = (folder.path, file)
-        rows = self._runs.get(key)
-        if rows is None:
-            rows = self._runs[key] = _open_run(folder, file)
+        with self._lock:
+            rows = self._runs.get(key)
+            if rows is not None:
+                self._runs.move_to_end(key)
+                return rows
+        rows = _open_run(folder, file)
+        with self._lock:
+            self._runs[key] = rows
             while len(self._runs) > MOST_OPEN_RUNS:
                 self._runs.popitem(last=False)
-        else:
-            self._runs.move_to_end(key)
         return rows
 
     def close(self, folder: str) -> int:
-        # Other queries of this process open runs meanwhile: a copy of the keys is looked through.
-        below = [key for key in list(self._runs) if key[0].startswith(f"{folder}/")]
-        for key in below:
-            self._runs.pop(key, None)
+        with self._lock:
+            below = [key for key in self._runs if key[0].startswith(f"{folder}/")]
+            for key in below:
+                del self._runs[key]
         return len(below)
 
 

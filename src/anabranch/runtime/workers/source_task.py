@@ -188,9 +188,12 @@ def send_source(
         held = log.held()
 
     for arrivals, where in pieces:
-        verdict = judge(promise, promised, arrivals, where=where, in_order=in_order, held=held)
+        said = reached(promise, arrivals)
+        verdict = judge(
+            promise, promised, arrivals, where=where, in_order=in_order, held=held, said=said
+        )
         if tells_time:
-            counts.reached = Time(max(counts.reached, reached(promise, arrivals)))
+            counts.reached = Time(max(counts.reached, said))
         if in_order:
             promised = verdict.promised
         counts.rows += len(arrivals) + arrivals.left_out
