@@ -26,7 +26,7 @@ from anabranch.bench.reoptimize import reoptimize
 from anabranch.bench.restart import restart
 from anabranch.bench.revisions.plots import write_plots as write_revision_plots
 from anabranch.bench.revisions.revisions import revisions
-from anabranch.bench.scale import scale
+from anabranch.bench.scale.scale import scale
 from anabranch.bench.start import start
 from anabranch.bench.tumbling import tumbling
 

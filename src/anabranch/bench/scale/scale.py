@@ -13,7 +13,7 @@ from typing import Final, final
 from anabranch.bench.job_process import run_job
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_rows
-from anabranch.bench.scale_model import FUTURE_CORES, BatchModel
+from anabranch.bench.scale.model import FUTURE_CORES, BatchModel
 
 KEYS: Final = 1_000
 RATE: Final = 50_000
@@ -226,7 +226,7 @@ def _group(report: Report, root: Path, size: ScaleSize) -> None:
     times = []
     for queries in (1, size.queries):
         words = (str(root / "rows"), str(root / f"group-{queries}"), str(FILES), str(queries))
-        group, memory = run_job("anabranch.bench.scale_group_job", *words)
+        group, memory = run_job("anabranch.bench.scale.group_job", *words)
         shutil.rmtree(root / f"group-{queries}", ignore_errors=True)
         report.measured("group", queries=queries, memory_mb=max(memory), **group)
         seconds = group["batches_s"]
@@ -279,6 +279,6 @@ def _run(
     """
     where = "tasks" if in_tasks else "anywhere"
     words = (str(rows), str(work), master, str(files), str(shards), where)
-    batches, memory = run_job("anabranch.bench.scale_job", *words)
+    batches, memory = run_job("anabranch.bench.scale.job", *words)
     shutil.rmtree(work, ignore_errors=True)
     return batches, memory
