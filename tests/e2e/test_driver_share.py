@@ -17,7 +17,8 @@ import pytest
 from anabranch import Engine, Stream
 from anabranch.errors import PlanError, StreamError
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS
+from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS, ROWS_PER_TASK, TASK_ROWS
+from anabranch.runtime.thresholds import thresholds
 
 pytestmark = pytest.mark.spark
 
@@ -36,9 +37,12 @@ QUERIES = {
 
 
 @contextmanager
-def share(engine: Engine, rows: int, *, plain: bool = True) -> Iterator[None]:
-    """Queries that start now leave the driver batches of up to so many rows."""
+def share(
+    engine: Engine, rows: int, *, plain: bool = True, parts_of: int = TASK_ROWS
+) -> Iterator[None]:
+    """Queries that start now leave the driver batches of up to so many rows, in such parts."""
     before = engine.spark.conf.get(DRIVER_ROWS)
+    engine.spark.conf.set(ROWS_PER_TASK, str(parts_of))
     engine.spark.conf.set(DRIVER_ROWS, str(rows))
     engine.spark.conf.set(PLAIN_JOBS, str(plain).lower())
     try:
@@ -46,6 +50,7 @@ def share(engine: Engine, rows: int, *, plain: bool = True) -> Iterator[None]:
     finally:
         engine.spark.conf.set(DRIVER_ROWS, before)
         engine.spark.conf.unset(PLAIN_JOBS)
+        engine.spark.conf.unset(ROWS_PER_TASK)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +101,12 @@ def test_all_ways_write_the_same_log(engine: Engine, rows: Path, tmp_path: Path,
         told = any(row["rows_in"] is not None for row in seen)
         assert told == (not plain and name != "filter")
         found.append(contents(tmp_path / f"{way}"))
-    assert found[0] == found[1] == found[2]
+    with thresholds(SIDE_BY_SIDE_FROM_ROWS=1), share(engine, 1_000_000, parts_of=3_000):
+        run = declared(engine, rows, name).start(tmp_path / "threads", available_now=True)
+        run.await_end()
+    assert [batch["ran"] for batch in run.metrics()][:3] == ["driver"] * 3
+    found.append(contents(tmp_path / "threads"))
+    assert found[0] == found[1] == found[2] == found[3]
     assert sum(part.num_rows for _, _, parts in found[0] for part in parts) > 100
 
 
