@@ -30,7 +30,7 @@ def slide_up(times: np.ndarray, slide: int) -> np.ndarray:
 @example([int(BEGINNING), int(BEGINNING) + 1, int(FOREVER) - 1], 10, 5)
 def test_points_are_held_between_slide_instants(times: list[int], size: int, slide: int) -> None:
     start = np.array(times, np.int64)
-    begin, end, shown = compiled_windows.held_points(start, size, slide)
+    begin, end, shown = compiled_windows.held_points(start, np.int64(size), np.int64(slide))
     last = np.full(len(start), np.int64(FOREVER))
     if size != FOREVER:
         last = add_saturating(start, size)
