@@ -118,7 +118,8 @@ def test_the_first_measurement_takes_the_place_of_the_guess() -> None:
 
 def test_workers_are_started_once_the_driver_has_lost_what_that_costs() -> None:
     # The driver takes 30 ms longer than tasks: it takes a while until that comes to something.
-    costs = ShareCosts(driver=2 * (JOB_MS + 30.0) / 1_000_000, cores=2)
+    row = 2 * (JOB_MS + 30.0) / 1_000_000
+    costs = ShareCosts(driver=row, busy=row, cores=2)
     assert not costs.prefers_driver(1_000_000, WIDE)
     workers: WorkerWarmUp = WorkerWarmUp(NOBODY, 2)
     batches = 0
@@ -184,3 +185,12 @@ def test_plans_that_were_not_used_for_long_are_forgotten() -> None:
         learned.costs_of(plan_of(size=size))
         assert learned.costs_of(plan_of(size=2)) is kept
     assert learned.costs_of(plan_of(size=1)) is not oldest
+
+
+def test_tasks_gain_nothing_where_threads_of_the_driver_keep_all_cores_busy() -> None:
+    threads, alone = ShareCosts(cold=0, cores=2), ShareCosts(cold=0, cores=2)
+    for _ in range(5):
+        threads.learn("driver", 1_000_000, 200.0, 390.0)
+        alone.learn("driver", 1_000_000, 200.0, 200.0)
+    assert threads.prefers_driver(1_000_000, WIDE)
+    assert not alone.prefers_driver(1_000_000, WIDE)

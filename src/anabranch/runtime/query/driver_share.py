@@ -89,7 +89,9 @@ class ShareCosts:
     A batch goes to the driver if that is estimated to end first: `r * d <= JOB_MS + r * t`, with r
     rows, d and t milliseconds per row. Example: d = 0.0001 and t = 0 give 600,000 rows; a query
     with an expensive join, d = 0.002, goes to tasks from 30,000 rows on. While no batch has gone to
-    tasks, t is what the driver takes, shared among so many `cores`; with 0 of them, nothing. The
+    tasks, t is the time of cores that the driver takes, shared among so many `cores`; with 0 of
+    them, nothing. The driver's threads may have kept several cores busy: a row that takes 0.0001 ms
+    there, and 0.0002 of cores, takes 0.0001 in two tasks, which then gain nothing. The
     first `cold` batches in the driver and `cold_tasks` in tasks do not count; so many were
     `measured` in the driver. Costs that are `inherited` were measured with another plan of the
     query: the first batch that counts, at either place, changes both in proportion. Example: d was
@@ -97,6 +99,7 @@ class ShareCosts:
     """
 
     driver: float = DRIVER_MS_PER_ROW
+    busy: float = DRIVER_MS_PER_ROW
     tasks: float = 0.0
     cold: int = WARM_UP
     cold_tasks: int = 0
@@ -108,8 +111,8 @@ class ShareCosts:
         """What is assumed of a plan that takes the place of this one, until it is measured."""
         return replace(self, cold=cold, measured=0, inherited=True)
 
-    def learn(self, ran: RanIn, rows: int, milliseconds: float) -> None:
-        """Take in what a batch has cost."""
+    def learn(self, ran: RanIn, rows: int, milliseconds: float, busy: float | None = None) -> None:
+        """Take in what a batch has cost; in the driver, `busy` milliseconds of cores."""
         if ran == "driver" and self.cold:
             self.cold -= 1
             return
@@ -122,12 +125,14 @@ class ShareCosts:
             self.measured += 1
             weight = max(_LEARN, 1 / self.measured)
             self.driver += weight * (milliseconds / rows - self.driver)
+            of_cores = milliseconds if busy is None else busy
+            self.busy += weight * (of_cores / rows - self.busy)
             return
         if self.cold_tasks:
             self.cold_tasks -= 1
             return
         if self.cores:
-            self.tasks, self.cores = self.driver / self.cores, 0
+            self.tasks, self.cores = self.busy / self.cores, 0
         work = max(0.0, milliseconds - JOB_MS)
         self.tasks += _LEARN * (work / rows - self.tasks)
         # One slow batch, say while loops were compiled, shall not keep the driver out for good.
@@ -141,6 +146,7 @@ class ShareCosts:
             work = milliseconds if ran == "driver" else max(0.0, milliseconds - JOB_MS)
             factor = work / rows / known
             self.driver, self.tasks = self.driver * factor, self.tasks * factor
+            self.busy *= factor
 
     def prefers_driver(self, rows: int, limits: ShareLimits) -> bool:
         """Whether the driver is estimated to be faster, within its limits."""
@@ -148,7 +154,7 @@ class ShareCosts:
 
     def loss(self, rows: int) -> float:
         """The milliseconds that the driver takes longer than tasks that have their workers."""
-        tasks = self.driver / self.cores if self.cores else self.tasks
+        tasks = self.busy / self.cores if self.cores else self.tasks
         return rows * self.driver - (JOB_MS + rows * tasks)
 
     def is_possible(self, rows: int, limits: ShareLimits) -> bool:
@@ -251,12 +257,12 @@ class DriverShare:
     def learn(self) -> None:
         """Note what the batch has cost, which has just been computed."""
         milliseconds = (time.perf_counter() - self._began) * 1000
+        busy = (time.process_time() - self._began_cpu) * 1000
         if self.ran == "driver":
-            busy = (time.process_time() - self._began_cpu) * 1000
             milliseconds = min(milliseconds, max(busy, milliseconds / _WAITING))
         if self.ran == "tasks" and self.workers is not None:
             self.workers.used()
-        self.costs.learn(self.ran, self._rows, milliseconds)
+        self.costs.learn(self.ran, self._rows, milliseconds, busy)
 
     def _waits(self, rows: int) -> bool:
         """Whether the driver does one more batch, because tasks would wait for their workers."""
