@@ -67,3 +67,32 @@ def test_groups_are_those_of_their_keys_however_the_table_grows(groups: int) -> 
     in_order = np.argsort(np.argsort(wanted))
     assert group.tolist() == in_order[of_row].tolist()
     assert first.tolist() == sorted(wanted.tolist())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 3), st.integers(0, 3))),
+    st.one_of(st.integers(1, 5), st.just(int(FOREVER))),
+)
+def test_ends_in_a_window_of_rows_move_as_the_plain_columns_say(
+    drawn: list[tuple[int, int, int, int]], size: int
+) -> None:
+    rows = sorted({(chunk, time): (old, new) for chunk, time, old, new in drawn}.items())
+    moved = []
+    for (chunk_of, time), counts_of in rows:
+        ends = []
+        for kind in (0, 1):
+            copies = [t for (c, t), n in rows if c == chunk_of for _ in range(min(n[kind], size))]
+            first = copies.index(time) if time in copies else 0
+            later = range(first + size, first + size + min(counts_of[kind], size))
+            ends.append([copies[at] if at < len(copies) else int(FOREVER) for at in later])
+        for copy in range(max(map(len, ends))):
+            was, now = (each[copy] if copy < len(each) else time for each in ends)
+            if was != now:
+                moved.append((chunk_of, time, was, now))
+    columns = [np.array(column, np.int64) for column in zip(*((c, t) for (c, t), _ in rows))]
+    chunk, times = columns or (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    old, new = (np.array([n[kind] for _, n in rows], np.int64) for kind in (0, 1))
+    found = compiled_windows.moved_ends(times, old, new, chunk, np.int64(size))
+    element = found[0]
+    got = zip(chunk[element], *(column for column in found[1:]), strict=True)
+    assert [tuple(map(int, each)) for each in got] == moved

@@ -37,7 +37,7 @@ from anabranch.kernels.columns.compiled_timeline import (
     resolve,
     weave,
 )
-from anabranch.kernels.columns.compiled_windows import any_late, held_points
+from anabranch.kernels.columns.compiled_windows import any_late, held_points, moved_ends
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
 from anabranch.model.numbers import compiled_words as compiled_words  # keys are hashed by it
 from anabranch.model.numbers.compiled import IDS, INTS, MASK, compiled
@@ -62,6 +62,7 @@ __all__ = [
     "linked",
     "meet",
     "merge_order",
+    "moved_ends",
     "near_negative",
     "net_groups",
     "next_marked",

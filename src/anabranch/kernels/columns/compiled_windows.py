@@ -1,4 +1,4 @@
-"""Compiled loops over times: the windows that show a point, and rows that come too late."""
+"""Compiled loops over times: the windows that show points or rows, and rows that come too late."""
 
 from __future__ import annotations
 
@@ -56,6 +56,62 @@ def held_points(start: Ints, size: np.int64, slide: np.int64) -> tuple[Ints, Int
         if high in (_FOREVER, last):
             shown = False
     return begin, end, shown
+
+
+@compiled(INTS, INTS, INTS, INTS, INT)
+def moved_ends(
+    times: Ints, old: Ints, new: Ints, chunk: Ints, size: np.int64
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """The ends that move in a window of the last rows: element, start, end before and after.
+
+    Elements come by chunk and time, each with how often it is there before and after. The i-th copy
+    of a chunk ends where the one `size` copies later begins, FOREVER where there is none; more
+    copies at one instant than the window holds push each other out at once. A copy that was not
+    there, or is not there any more, has its end at its start. What moves is paired copy by copy;
+    beyond `size` of them both ends are at the start, so only those are looked at.
+
+    Example: size 2, one copy each at 20, 30, 40, 50 before, and one more at 35 after: 20 ends at 40
+    before and at 35 after, 30 at 50 and 40, 35 at 35 (it was not there) and 50; 40 and 50 end
+    beyond the chunk, FOREVER both times.
+    """
+    room = befores = afters = 0
+    for row in range(len(times)):
+        room += min(max(old[row], new[row]), size)
+        befores += min(old[row], size)
+        afters += min(new[row], size)
+    was, now = np.empty(befores, np.int64), np.empty(afters, np.int64)
+    element, start = np.empty(room, np.int64), np.empty(room, np.int64)
+    end, new_end = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = begin = 0
+    while begin < len(times):
+        before = after = 0
+        stop = begin
+        while stop < len(times) and chunk[stop] == chunk[begin]:
+            for _ in range(min(old[stop], size)):
+                was[before] = times[stop]
+                before += 1
+            for _ in range(min(new[stop], size)):
+                now[after] = times[stop]
+                after += 1
+            stop += 1
+        # Indexes of the copy that leaves when a copy comes; size may be FOREVER.
+        one = other = 0
+        for row in range(begin, stop):
+            olds, news = min(old[row], size), min(new[row], size)
+            for copy in range(max(olds, news)):
+                left = reached = times[row]
+                if copy < olds:
+                    left = was[one + copy + size] if size < before - one - copy else _FOREVER
+                if copy < news:
+                    reached = now[other + copy + size] if size < after - other - copy else _FOREVER
+                if left != reached:
+                    element[found], start[found] = row, times[row]
+                    end[found], new_end[found] = left, reached
+                    found += 1
+            one += olds
+            other += news
+        begin = stop
+    return element[:found], start[:found], end[:found], new_end[:found]
 
 
 @compiled(INTS, INTS, INT, INT)

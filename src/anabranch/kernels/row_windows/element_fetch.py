@@ -47,7 +47,8 @@ class FetchedElements:
     """Elements around changes, in chunks: within a chunk no element of the key is missing.
 
     Attributes:
-        rows: What the runs hold there, in any order.
+        rows: What the runs hold there, run by run; what is of one run is in order.
+        parts: How many rows are of each run.
         chunk: The chunk of each row.
         chunk_of: The chunk of each changed instant.
         ids: The key of each chunk.
@@ -55,6 +56,7 @@ class FetchedElements:
     """
 
     rows: pa.RecordBatch
+    parts: Sequence[int]
     chunk: Ints
     chunk_of: Ints
     ids: Ids
@@ -87,6 +89,7 @@ def fetch(
     chunk = np.cumsum(begins) - 1
     return FetchedElements(
         rows=pa.concat_batches([no_rows(layout.schema()), *parts]),
+        parts=[part.num_rows for part in parts],
         chunk=chunk[view.owner],
         chunk_of=chunk[islands.of_instant],
         ids=islands.ids[begins],

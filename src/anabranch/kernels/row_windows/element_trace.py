@@ -21,7 +21,7 @@ from anabranch.kernels.columns.grouped import (
     group_starts,
     group_sums,
     is_first,
-    order_by_id_and_time,
+    merge_order,
 )
 from anabranch.kernels.contract.column_names import CHECK, ID, SUM, TIME
 from anabranch.kernels.contract.kernel import SortedRun
@@ -115,7 +115,8 @@ def merger(layout: ElementLayout, stable: Time) -> Merge:
         rows = pa.concat_batches([run.rows for run in runs]) if len(runs) > 1 else runs[0].rows
         ids, times = rows.column(ID).to_numpy(), rows.column(TIME).to_numpy()
         every = np.arange(len(ids))
-        order = order_by_id_and_time(ids, times)
+        parts = [(run.rows.column(ID).to_numpy(), run.rows.column(TIME).to_numpy()) for run in runs]
+        order = merge_order(parts)
         found = sort_elements(order, ids, times, layout.payload_of(rows), every, layout.order_by)
         begins = np.flatnonzero(found.element)
         counts = np.add.reduceat(rows.column(COUNT).to_numpy()[found.order], begins)

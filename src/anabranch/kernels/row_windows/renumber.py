@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -30,9 +31,11 @@ from anabranch.kernels.columns.grouped import (
     Ids,
     Ints,
     Mask,
+    is_compiled,
     is_first,
+    merge_order,
+    native,
     order_by_id_and_time,
-    order_by_number_and_time,
 )
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
@@ -103,7 +106,8 @@ def revise(
     source = np.concatenate([np.arange(held), held + row])
     old = np.concatenate([found.rows.column(COUNT).to_numpy(), np.zeros_like(by)])
     new = np.concatenate([old[:held], by])
-    order = order_by_number_and_time(chunk, times)
+    cuts = np.cumsum([0, *found.parts, len(by)])
+    order = merge_order([(chunk[low:high], times[low:high]) for low, high in pairwise(cuts)])
     ranked = sort_elements(order, chunk, times, layout.payload_of(rows), source, layout.order_by)
     order, begins = ranked.order, np.flatnonzero(ranked.element)
     first = order[begins]
@@ -126,6 +130,11 @@ def revise(
 def changed_lifetimes(revision: ElementRevision, layout: ElementLayout) -> ElementMoves:
     """The moves that lead from the lifetimes before to those after."""
     old, new = revision.old, revision.new
+    if layout.slide == 1 and is_compiled(len(old)):
+        # A window without a bound never pushes anything out.
+        size = FOREVER if layout.rows is None else layout.rows
+        chunk = np.ascontiguousarray(revision.chunk)
+        return ElementMoves(*native().moved_ends(revision.times, old, new, chunk, int(size)))
     if layout.slide == 1 and layout.rows is not None:
         # More copies than the window holds push each other out at once.
         old, new = np.minimum(old, layout.rows), np.minimum(new, layout.rows)
