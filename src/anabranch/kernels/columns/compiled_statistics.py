@@ -1,4 +1,4 @@
-"""Order statistics after a batch, compiled: count what came below them, step to the new ones."""
+"""Values in order, compiled: statistics after a batch, texts merged, values of instants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import numpy as np
 
 from anabranch.kernels.columns.fenwick import add, before, rank_at
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.model.numbers.compiled import IDS, INT, INTS, MASK, compiled, several, together
+from anabranch.model.numbers.compiled import (
+    BYTES,
+    IDS,
+    INT,
+    INTS,
+    MASK,
+    compiled,
+    several,
+    together,
+)
+from anabranch.model.numbers.hashing import Octets
 
 RUNS: Final = 8
 """Runs that `step_to` reads; tuples of columns are filled up to this many."""
@@ -249,3 +259,111 @@ def step_to(
                 open_[row] = False
                 break
     return code, below, upto, open_
+
+
+@compiled(INTS, INTS, INTS)
+def spread(begin: Ints, stop: Ints, place: Ints) -> tuple[Ints, Ints]:
+    """For ranges [begin, stop) of places: their numbers, place by place, and the place of each.
+
+    `place` renames places. Where few ranges overlap a place the work is that of the result; the
+    numbers of a place stay in order, so what was sorted need not be sorted again.
+
+    Example: ranges [0, 2) and [1, 2) with places 1, 0 cover place 1 once (range 0) and place 0
+    twice (ranges 0 and 1): places 0, 0, 1 and ranges 0, 1, 0.
+    """
+    count = len(place)
+    free = np.zeros(count + 1, np.int64)
+    total = 0
+    for range_ in range(len(begin)):
+        for position in range(begin[range_], stop[range_]):
+            free[place[position] + 1] += 1
+            total += 1
+    for position in range(count):
+        free[position + 1] += free[position]
+    places, ranges = np.empty(total, np.int64), np.empty(total, np.int64)
+    for range_ in range(len(begin)):
+        for position in range(begin[range_], stop[range_]):
+            at = place[position]
+            entry = free[at]
+            free[at] = entry + 1
+            places[entry] = at
+            ranges[entry] = range_
+    return places, ranges
+
+
+@together
+def _is_text_before(data: Octets, offsets: Ints, one: int, other: int) -> bool:
+    """Whether a text comes before another one, byte by byte; where one ends, it comes first."""
+    at, until = offsets[one], offsets[one + 1]
+    other_at, other_until = offsets[other], offsets[other + 1]
+    while at < until and other_at < other_until:
+        if data[at] != data[other_at]:
+            return bool(data[at] < data[other_at])
+        at += 1
+        other_at += 1
+    return bool(at == until and other_at < other_until)
+
+
+@together
+def _are_texts_equal(data: Octets, offsets: Ints, one: int, other: int) -> bool:
+    """Whether two texts are the same; neighbours in order differ at their ends as a rule."""
+    length = offsets[one + 1] - offsets[one]
+    if offsets[other + 1] - offsets[other] != length:
+        return False
+    for back in range(1, length + 1):
+        if data[offsets[one + 1] - back] != data[offsets[other + 1] - back]:
+            return False
+    return True
+
+
+@compiled(IDS, INTS, BYTES, INTS)
+def merge_texts(ids: Ids, offsets: Ints, data: Octets, cuts: Ints) -> tuple[Ints, Mask]:
+    """Positions that sort parts, each sorted by id and text, and which of them begin a new value.
+
+    Parts are `cuts[n]` to `cuts[n + 1]`, the texts `offsets[row]` to `offsets[row + 1]` of `data`.
+    Rows equal in both keep their order. The last parts are merged first, and of two the rows of
+    the later one (the shorter one, as runs are) gallop through the earlier one: a few rows among
+    many cost their number times the logarithm of how far they are apart, and a copy of positions.
+    """
+    count = len(ids)
+    order, merged = np.arange(count), np.empty(count, np.int64)
+    for part in range(len(cuts) - 3, -1, -1):
+        low, middle = cuts[part], cuts[part + 1]
+        at, free = low, low
+        for row in range(middle, count):
+            own = order[row]
+            # The first of the earlier rows that comes after this one lies in (at, high].
+            step, first = 1, at
+            while first + step <= middle:
+                probe = first + step - 1
+                if ids[probe] > ids[own] or (
+                    ids[probe] == ids[own] and _is_text_before(data, offsets, own, probe)
+                ):
+                    break
+                first += step
+                step *= 2
+            last = min(first + step - 1, middle)
+            while first < last:
+                probe = (first + last) >> 1
+                if ids[probe] > ids[own] or (
+                    ids[probe] == ids[own] and _is_text_before(data, offsets, own, probe)
+                ):
+                    last = probe
+                else:
+                    first = probe + 1
+            while at < first:
+                merged[free] = at
+                at += 1
+                free += 1
+            merged[free] = own
+            free += 1
+        while at < middle:
+            merged[free] = at
+            at += 1
+            free += 1
+        order[low:] = merged[low:]
+    begins = np.ones(count, np.bool_)
+    for row in range(1, count):
+        one, other = order[row - 1], order[row]
+        begins[row] = ids[one] != ids[other] or not _are_texts_equal(data, offsets, one, other)
+    return order, begins
