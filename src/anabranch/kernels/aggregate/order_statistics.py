@@ -110,7 +110,8 @@ def _move_values(
             columns[name] = _numbers(revision, name, missing=_UNKNOWN)
 
     def onward(asked: Asked) -> tuple[Ints, Ints, Ints]:
-        answers, below, upto = walk_values(events, asked, pool.take(pa.array(row_of)))
+        asked = replace(asked, cut=row_of[asked.cut])
+        answers, below, upto = walk_values(events, asked, pool)
         found.append(answers)
         return len(pool) + np.arange(len(answers)), below, upto
 
@@ -131,7 +132,7 @@ def _move_values(
     missing = now <= 0
     lanes: dict[str, pa.Array] = {}
     for part in parts:
-        row = row_of[np.where(missing, 0, columns[part.name])] if len(every) else columns[part.name]
+        row = row_of[np.where(missing, 0, columns[part.name])]
         lanes[part.name] = every.take(pa.array(row, mask=missing))
         for name in (part.below, part.upto):
             lanes[name] = pa.array(columns[name], mask=missing | (columns[name] == _UNKNOWN))
