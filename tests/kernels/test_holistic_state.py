@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from anabranch.algebra.time_window import TimeWindow
+from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.trace import ranked_events, ranked_values, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Duration, Time
@@ -70,15 +71,17 @@ def test_a_late_row_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_late_text_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without compiled loops, which read at most `STEP_ROWS` rows before they leave it to this."""
     read: list[int] = []
-    reader = ranked_values.take_ranges
+    reader = ranked_values._read_beside
 
     def count(*arguments: Any) -> Any:
         found = reader(*arguments)
-        read.append(found[0].num_rows)
+        read.append(sum(map(len, found.runs)))
         return found
 
-    monkeypatch.setattr(ranked_values, "take_ranges", count)
+    monkeypatch.setattr(columns, "_is_loaded", lambda: False)
+    monkeypatch.setattr(ranked_values, "_read_beside", count)
     chance = np.random.default_rng(7)
     texts = [f"customer {number:09}" for number in chance.permutation(20_000)]
     runner = LocalRunner(aggregate(SOURCE, (), "pds"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from anabranch.kernels.columns.fenwick import add, before, rank_at
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
@@ -14,17 +15,22 @@ from anabranch.model.numbers.compiled import (
     INT,
     INTS,
     MASK,
+    OFFSETS,
     compiled,
     several,
     together,
 )
 from anabranch.model.numbers.hashing import Octets
 
+Offsets = npt.NDArray[np.int32]
+
 RUNS: Final = 8
 """Runs that `step_to` reads; tuples of columns are filled up to this many."""
 
 _RUN_IDS: Final = several(IDS, RUNS)
 _RUN_INTS: Final = several(INTS, RUNS)
+_RUN_OFFSETS: Final = several(OFFSETS, RUNS)
+_RUN_BYTES: Final = several(BYTES, RUNS)
 
 
 @together
@@ -367,3 +373,116 @@ def merge_texts(ids: Ids, offsets: Ints, data: Octets, cuts: Ints) -> tuple[Ints
         one, other = order[row - 1], order[row]
         begins[row] = ids[one] != ids[other] or not _are_texts_equal(data, offsets, one, other)
     return order, begins
+
+
+@together
+def _compared(
+    data: Octets, offsets: Offsets, row: int, other_data: Octets, other: Offsets, other_row: int
+) -> int:
+    """-1, 0 or 1, as a text comes before another one, is the same or comes after it."""
+    at, until = offsets[row], offsets[row + 1]
+    other_at, other_until = other[other_row], other[other_row + 1]
+    while at < until and other_at < other_until:
+        if data[at] != other_data[other_at]:
+            return -1 if data[at] < other_data[other_at] else 1
+        at += 1
+        other_at += 1
+    if at == until:
+        return 0 if other_at == other_until else -1
+    return 1
+
+
+@compiled(
+    INT, _RUN_IDS, _RUN_OFFSETS, _RUN_BYTES, _RUN_INTS, _RUN_INTS, _RUN_INTS,
+    IDS, INTS, INTS, INTS, OFFSETS, BYTES, INTS, MASK, INT,
+)  # fmt: skip
+def step_to_text(
+    runs: int,
+    held: tuple[Ids, ...],
+    offsets: tuple[Offsets, ...],
+    data: tuple[Octets, ...],
+    begins: tuple[Ints, ...],
+    ends: tuple[Ints, ...],
+    counts: tuple[Ints, ...],
+    ids: Ids,
+    times: Ints,
+    index: Ints,
+    cut: Ints,
+    cut_offsets: Offsets,
+    cut_data: Octets,
+    base: Ints,
+    up: Mask,
+    most: int,
+) -> tuple[Ints, Ints, Ints, Ints, Mask]:
+    """The texts at an index of what is alive: run, row, below, upto, and who is left open.
+
+    It is `step_to` for texts: the values of a run are `offsets[row]` to `offsets[row + 1]` of its
+    `data`, and `cut` is the row of a text in `cut_data`. With `up` the walk begins behind all texts
+    that equal it, without it before them, and goes down.
+    """
+    count = len(ids)
+    run_of, row_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    below, upto = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    open_ = np.ones(count, np.bool_)
+    low, high = np.zeros(RUNS, np.int64), np.zeros(RUNS, np.int64)
+    origin, cursor = np.zeros(RUNS, np.int64), np.zeros(RUNS, np.int64)
+    for row in range(count):
+        is_new = not row or ids[row] != ids[row - 1]
+        if is_new:
+            for run in range(runs):
+                low[run] = np.searchsorted(held[run], ids[row], side="left")
+                high[run] = np.searchsorted(held[run], ids[row], side="right")
+        if is_new or cut[row] != cut[row - 1] or up[row] != up[row - 1]:
+            for run in range(runs):
+                first, last = low[run], high[run]
+                while first < last:
+                    middle = (first + last) >> 1
+                    order = _compared(
+                        data[run], offsets[run], middle, cut_data, cut_offsets, cut[row]
+                    )
+                    if order < 0 or (up[row] and order == 0):
+                        first = middle + 1
+                    else:
+                        last = middle
+                origin[run] = first if up[row] else first - 1
+        for run in range(runs):
+            cursor[run] = origin[run]
+        seen, passed, now = 0, 0, times[row]
+        while seen < most:
+            # The run that has the nearest text next.
+            best, nearest = -1, 0
+            for run in range(runs):
+                at = cursor[run]
+                if (at < high[run]) if up[row] else (at >= low[run]):
+                    order = 0
+                    if best >= 0:
+                        order = _compared(
+                            data[run], offsets[run], at, data[best], offsets[best], nearest
+                        )
+                    if best < 0 or ((order < 0) if up[row] else (order > 0)):
+                        best, nearest = run, at
+            if best < 0:
+                break
+            alive = 0
+            for run in range(runs):
+                at = cursor[run]
+                while (at < high[run]) if up[row] else (at >= low[run]):
+                    if _compared(data[run], offsets[run], at, data[best], offsets[best], nearest):
+                        break
+                    if begins[run][at] <= now < ends[run][at]:
+                        alive += counts[run][at]
+                    at += 1 if up[row] else -1
+                    seen += 1
+                cursor[run] = at
+            if alive < 0:
+                break
+            passed += alive
+            if up[row] and base[row] + passed > index[row]:
+                below[row], upto[row] = base[row] + passed - alive, base[row] + passed
+            elif not up[row] and base[row] - passed <= index[row]:
+                below[row], upto[row] = base[row] - passed, base[row] - passed + alive
+            else:
+                continue
+            run_of[row], row_of[row], open_[row] = best, nearest, False
+            break
+    return run_of, row_of, below, upto, open_

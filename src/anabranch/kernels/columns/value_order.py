@@ -28,7 +28,10 @@ def merge_values(ids: Sequence[Ids | Ints], values: pa.Array) -> tuple[Ints, Mas
     cuts = np.cumsum([0, *map(len, ids)])
     loops = STATISTICS.loops(len(every)) if _is_text(values.type) else None
     if loops is not None:
-        found: tuple[Ints, Mask] = loops.merge_texts(every.view(np.uint64), *_bytes(values), cuts)
+        offsets, data = bytes_of(values)
+        found: tuple[Ints, Mask] = loops.merge_texts(
+            every.view(np.uint64), offsets.astype(np.int64), data, cuts
+        )
         return found
     codes = codes_of(values)
     order = merge_order(list(zip(ids, np.split(codes, cuts[1:-1]), strict=True)))
@@ -41,10 +44,14 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _bytes(values: pa.Array) -> tuple[Ints, np.ndarray]:
+def has_short_offsets(kind: pa.DataType) -> bool:
+    """Whether values are texts or bytes with offsets of 32 bits."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def bytes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Where each text begins and ends, and the bytes of all of them."""
-    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    wide = not has_short_offsets(values.type)
     _, offsets, data = values.buffers()
-    kind = np.int64 if wide else np.int32
-    found = np.frombuffer(offsets or bytes(8), kind)[values.offset :][: len(values) + 1]
-    return found.astype(np.int64), np.frombuffer(data or b"", np.uint8)
+    found = np.frombuffer(offsets or bytes(8), np.int64 if wide else np.int32)
+    return found[values.offset :][: len(values) + 1], np.frombuffer(data or b"", np.uint8)

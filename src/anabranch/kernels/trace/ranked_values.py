@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.kernels.columns.families import STATISTICS
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first
-from anabranch.kernels.columns.value_order import codes_of
-from anabranch.kernels.contract.column_names import ID
+from anabranch.kernels.columns.value_order import bytes_of, codes_of, has_short_offsets
+from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.trace import ranked_events
 from anabranch.kernels.trace.ranked_events import (
     VALUE,
     Asked,
@@ -26,10 +28,15 @@ from anabranch.kernels.trace.ranked_events import (
     stepped,
 )
 from anabranch.kernels.trace.runs import slices, take_ranges
+from anabranch.kernels.trace.timeline_rows import COUNT
 
 FIRST_VALUES: Final = 8
 """How many rows of a run are read at first beside a value that has no code."""
 
+_NO_IDS: Final = np.empty(0, np.uint64)
+_NO_INTS: Final = np.empty(0, np.int64)
+_NO_OFFSETS: Final = np.zeros(1, np.int32)
+_NO_BYTES: Final = np.empty(0, np.uint8)
 _LEAST: Final = np.int64(-(2**63))
 _MOST: Final = np.int64(2**63 - 1)
 
@@ -78,10 +85,13 @@ def walk_values(
     Example: from "k" upwards, two rows of each run are read. One has "l", "p" and goes on, the
     other one has "m", "x" and ends: known are "l" and "m", but not what lies between "p" and "x".
     """
-    below, upto, source = np.zeros((3, len(asked.ids)), np.int64)
-    found: list[pa.Array] = [pa.array([], cuts.type)]
-    islands, island_of = _islands(runs, asked, cuts)
-    left, width, answers = np.arange(len(asked.ids)), FIRST_VALUES, 0
+    found, source, below, upto, left = _stepped_texts(runs, asked, cuts)
+    if not len(left):
+        return pa.concat_arrays(found).take(pa.array(source)), below, upto
+    islands, own = _islands(runs, asked.take(left), cuts)
+    island_of = np.empty(len(asked.ids), np.int64)
+    island_of[left] = own
+    width, answers = FIRST_VALUES, sum(map(len, found))
     while len(left):
         chosen, whose = np.unique(island_of[left], return_inverse=True)
         read = _read_beside(runs, islands.take(chosen), width)
@@ -110,6 +120,40 @@ def walk_values(
         left = left[~done]
         width *= 8
     return pa.concat_arrays(found).take(pa.array(source)), below, upto
+
+
+def _stepped_texts(
+    runs: Sequence[SortedRun], asked: Asked, cuts: pa.Array
+) -> tuple[list[pa.Array], Ints, Ints, Ints, Ints]:
+    """Texts that compiled loops find within `STEP_ROWS` rows, and which questions are left.
+
+    Gives arrays of texts, and of each question where its answer is in all of these.
+    """
+    found = [pa.array([], cuts.type)]
+    source, below, upto = np.zeros((3, len(asked.ids)), np.int64)
+    loops = STATISTICS.loops(len(asked.ids)) if has_short_offsets(cuts.type) else None
+    if loops is None or len(runs) > loops.RUNS:
+        return found, source, below, upto, np.arange(len(source))
+    columns: list[tuple[np.ndarray, ...]] = []
+    texts = [bytes_of(run.rows.column(VALUE)) for run in runs]
+    missing = loops.RUNS - len(runs)
+    columns.append(tuple([run.rows.column(ID).to_numpy() for run in runs] + [_NO_IDS] * missing))
+    columns.append(tuple([offsets for offsets, _ in texts] + [_NO_OFFSETS] * missing))
+    columns.append(tuple([data for _, data in texts] + [_NO_BYTES] * missing))
+    for name in (TIME, END, COUNT):
+        held = [run.rows.column(name).to_numpy() for run in runs]
+        columns.append(tuple(held + [_NO_INTS] * missing))
+    run_of, row_of, below, upto, is_open = loops.step_to_text(
+        len(runs), *columns, asked.ids, asked.times, asked.index, asked.cut, *bytes_of(cuts),
+        asked.base, asked.up, ranked_events.STEP_ROWS,
+    )  # fmt: skip
+    before = 0
+    for number, run in enumerate(runs):
+        own = np.flatnonzero((run_of == number) & ~is_open)
+        found.append(run.rows.column(VALUE).take(pa.array(row_of[own])))
+        source[own] = before + np.arange(len(own))
+        before += len(own)
+    return found, source, below, upto, np.flatnonzero(is_open)
 
 
 @final
