@@ -63,7 +63,7 @@ def _values_at(
     """
     groups, owner, first, last = spans(ids, times)
     kind = pa.int64() if has_code(measure.ranked) else measure.ranked
-    read = _InOrder.of(alive_parts(held.after, groups, first, last), kind)
+    read = _OrderedEvents.of(alive_parts(held.after, groups, first, last), kind)
     old = read.netted(np.flatnonzero(read.part < len(held.before)))
     new = read.netted(np.arange(len(read.part)))
     side = np.where(is_old, 0, len(groups)) + owner
@@ -90,7 +90,7 @@ def _values_at(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Netted:
+class _NetRows:
     """Rows that are not taken back by others, and how often each counts."""
 
     row: Ints
@@ -99,7 +99,7 @@ class _Netted:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _InOrder:
+class _OrderedEvents:
     """Events of keys in the order of their values.
 
     Attributes:
@@ -121,7 +121,7 @@ class _InOrder:
     distinct: pa.Array
 
     @staticmethod
-    def of(parts: Sequence[tuple[pa.RecordBatch, Ints]], kind: pa.DataType) -> _InOrder:
+    def of(parts: Sequence[tuple[pa.RecordBatch, Ints]], kind: pa.DataType) -> _OrderedEvents:
         """Merge parts that are in order."""
         values = pa.concat_arrays([pa.array([], kind), *(rows.column(VALUE) for rows, _ in parts)])
         order, first = merge_values([owner for _, owner in parts], values)
@@ -132,16 +132,16 @@ class _InOrder:
         )
         part = np.repeat(np.arange(len(parts)), [len(owner) for _, owner in parts])[order]
         distinct = values.take(pa.array(order[first]))
-        return _InOrder(owner, np.cumsum(first) - 1, part, begin, end, count, distinct)
+        return _OrderedEvents(owner, np.cumsum(first) - 1, part, begin, end, count, distinct)
 
-    def netted(self, chosen: Ints) -> _Netted:
+    def netted(self, chosen: Ints) -> _NetRows:
         """Some of the rows: what was taken back is left out, with what took it back."""
         count = self.count[chosen]
         back = np.zeros(len(self.distinct), np.bool_)
         back[self.code[chosen[count < 0]]] = True
         tied = np.flatnonzero(back[self.code[chosen]])
         if not len(tied):
-            return _Netted(chosen, count)
+            return _NetRows(chosen, count)
         rows = chosen[tied]
         keys = (self.end[rows], self.begin[rows], self.code[rows])
         order = np.lexsort(keys)
@@ -150,7 +150,7 @@ class _InOrder:
         left[order[starts]] = np.add.reduceat(count[tied[order]], starts)
         count[tied] = left
         there = np.flatnonzero(count)
-        return _Netted(chosen[there], count[there])
+        return _NetRows(chosen[there], count[there])
 
     def values(self, kind: pa.DataType) -> pa.Array:
         """The different values."""

@@ -88,13 +88,13 @@ def walk_values(
     found, source, below, upto, left = _stepped_texts(runs, asked, cuts)
     if not len(left):
         return pa.concat_arrays(found).take(pa.array(source)), below, upto
-    islands, own = _islands(runs, asked.take(left), cuts)
-    island_of = np.empty(len(asked.ids), np.int64)
-    island_of[left] = own
+    origins, own = _origins(runs, asked.take(left), cuts)
+    origin_of = np.empty(len(asked.ids), np.int64)
+    origin_of[left] = own
     width, answers = FIRST_VALUES, sum(map(len, found))
     while len(left):
-        chosen, whose = np.unique(island_of[left], return_inverse=True)
-        read = _read_beside(runs, islands.take(chosen), width)
+        chosen, whose = np.unique(origin_of[left], return_inverse=True)
+        read = _read_beside(runs, origins.take(chosen), width)
         open_ = asked.take(left)
         open_ = replace(open_, cut=read.cut[whose] + open_.up)
         low = np.where(open_.up, open_.cut, read.least[whose] + 1)
@@ -158,7 +158,7 @@ def _stepped_texts(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Islands:
+class _Origins:
     """Where questions begin: a value of a key, and the direction of the answer.
 
     Attributes:
@@ -173,14 +173,14 @@ class _Islands:
     values: pa.Array
     slices: Sequence[tuple[Ints, Ints, Ints]]
 
-    def take(self, rows: Ints) -> _Islands:
+    def take(self, rows: Ints) -> _Origins:
         """Some of them."""
         each = [(begin[rows], at[rows], end[rows]) for begin, at, end in self.slices]
-        return _Islands(self.ids[rows], self.up[rows], self.values.take(pa.array(rows)), each)
+        return _Origins(self.ids[rows], self.up[rows], self.values.take(pa.array(rows)), each)
 
 
-def _islands(runs: Sequence[SortedRun], asked: Asked, cuts: pa.Array) -> tuple[_Islands, Ints]:
-    """The islands of questions, and that of each."""
+def _origins(runs: Sequence[SortedRun], asked: Asked, cuts: pa.Array) -> tuple[_Origins, Ints]:
+    """The origins of questions, and that of each question."""
     order = np.lexsort((asked.up, asked.cut, asked.ids))
     first = is_first(asked.ids[order], asked.cut[order], asked.up[order])
     owner = np.empty(len(order), np.int64)
@@ -191,20 +191,20 @@ def _islands(runs: Sequence[SortedRun], asked: Asked, cuts: pa.Array) -> tuple[_
     for run in runs:
         begin, end = slices(run.rows.column(ID).to_numpy(), ids)
         each.append((begin, search_values(run.rows.column(VALUE), begin, end, values, up), end))
-    return _Islands(ids, up, values, each), owner
+    return _Origins(ids, up, values, each), owner
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """What was read beside the values of islands, with codes for it.
+class _Neighbours:
+    """What was read beside the values of origins, with codes for it.
 
     Attributes:
         runs: The rows, with codes for values.
         values: All values that have codes.
         codes: The code of each of these.
-        cut: Per island the code of its value.
-        least: Per island, larger codes are known; only where answers are smaller than the value.
+        cut: Per origin the code of its value.
+        least: Per origin, larger codes are known; only where answers are smaller than the value.
         most: The other way.
         ended: Whether there is nothing beyond what was read.
     """
@@ -224,13 +224,13 @@ class _Read:
         return self.values.take(pa.array(row_of[codes]))
 
 
-def _read_beside(runs: Sequence[SortedRun], islands: _Islands, width: int) -> _Read:
-    """Read so many rows of every run beside the values of islands."""
-    up, count = islands.up, len(islands.ids)
+def _read_beside(runs: Sequence[SortedRun], origins: _Origins, width: int) -> _Neighbours:
+    """Read so many rows of every run beside the values of origins."""
+    up, count = origins.up, len(origins.ids)
     parts: list[pa.RecordBatch] = []
     ends: list[tuple[Ints, Ints]] = []
     before = 0
-    for run, (begin, at, end) in zip(runs, islands.slices, strict=True):
+    for run, (begin, at, end) in zip(runs, origins.slices, strict=True):
         low = np.where(up, at, np.maximum(at - width, begin))
         high = np.where(up, np.minimum(at + width, end), at)
         starts, stops = _united(low, high)
@@ -241,7 +241,7 @@ def _read_beside(runs: Sequence[SortedRun], islands: _Islands, width: int) -> _R
         skipped = starts - (np.cumsum(stops - starts) - (stops - starts))
         ends.append((more, before + last - skipped[range_]))
         before += parts[-1].num_rows
-    values = pa.concat_arrays([*(part.column(VALUE) for part in parts), islands.values])
+    values = pa.concat_arrays([*(part.column(VALUE) for part in parts), origins.values])
     codes = codes_of(values)
     least, most = np.full(count, _LEAST), np.full(count, _MOST)
     ended = np.ones(count, np.bool_)
@@ -255,7 +255,7 @@ def _read_beside(runs: Sequence[SortedRun], islands: _Islands, width: int) -> _R
         column = pa.array(codes[first : first + part.num_rows])
         coded.append(SortedRun(part.set_column(1, VALUE, column)))
         first += part.num_rows
-    return _Read(coded, values, codes, codes[first:], least, most, ended)
+    return _Neighbours(coded, values, codes, codes[first:], least, most, ended)
 
 
 def _united(low: Ints, high: Ints) -> tuple[Ints, Ints]:
