@@ -14,15 +14,19 @@ from tests.kernels.plans import SCHEMA
 Live = list[tuple[tuple[Any, ...], int, int]]
 
 
-def busy_streams(*, most: int = 40, insert_only: bool = False) -> st.SearchStrategy[PhysicalStream]:
-    """A legal stream over SCHEMA."""
-    return st.integers(0, 2**32).map(lambda seed: _stream(seed, most, insert_only))
+def busy_streams(
+    *, most: int = 40, insert_only: bool = False, texts: tuple[str | None, ...] = ()
+) -> st.SearchStrategy[PhysicalStream]:
+    """A legal stream over SCHEMA, perhaps with texts of one's own."""
+    return st.integers(0, 2**32).map(lambda seed: _stream(seed, most, insert_only, texts))
 
 
-def _stream(seed: int, most: int, insert_only: bool) -> PhysicalStream:
+def _stream(
+    seed: int, most: int, insert_only: bool, texts: tuple[str | None, ...]
+) -> PhysicalStream:
     chance = random.Random(seed)
     values = chance.choice([3, 20, 1000])
-    keys: list[str | None] = chance.choice([["a"], ["a", "b", None]])
+    keys: list[str | None] = list(texts) or chance.choice([["a"], ["a", "b", None]])
     span = chance.choice([3, 10, 30])
     kinds = ["insert"] * 6 + ["stable"]
     kinds += [] if insert_only else ["adjust"] * 2 + ["withdraw"]

@@ -56,6 +56,7 @@ CALLS: Final[dict[str, tuple[Function, str | None, bool]]] = {
     "pd": ("percentile_disc", "x", False),
     "pdv": ("percentile_disc", "v", False),
     "pds": ("percentile_disc", "k", False),
+    "pds0": ("percentile_disc", "k", False),
     "t": ("string_agg", "k", False),
     "td": ("string_agg", "k", True),
 }
@@ -65,6 +66,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "pd": {"fraction": 0.5},
     "pdv": {"fraction": 0.0},
     "pds": {"fraction": 0.75},
+    "pds0": {"fraction": 0.2},
     "t": {"separator": ", "},
     "td": {"separator": ""},
 }

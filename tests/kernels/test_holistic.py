@@ -14,7 +14,8 @@ from anabranch.algebra.time_window import TimeWindow
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.trace import ranked_events, runs
+from anabranch.kernels.contract.kernel import SortedRun, Trace
+from anabranch.kernels.trace import ranked_events, ranked_values, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import FOREVER, Duration
 from anabranch.testing import (
@@ -46,6 +47,7 @@ def reach(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     small, width, steps = request.param
     monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", small)
     monkeypatch.setattr(ranked_events, "FIRST_LOOK_ROWS", width)
+    monkeypatch.setattr(ranked_values, "FIRST_VALUES", width)
     if steps is None:
         monkeypatch.setattr(columns, "_is_loaded", lambda: False)
     else:
@@ -108,6 +110,56 @@ def test_values_of_any_type(data: st.DataObject, kind: pa.DataType, fraction: fl
     chosen = data.draw(st.lists(st.sampled_from(calls), min_size=1, unique=True))
     node = Aggregation(input=source, aggregates=tuple((call.function, call) for call in chosen))
     assert_agrees(node, data.draw(streams(schema).flatmap(batchings)))
+
+
+LONG = "the same for the first so many bytes, "
+HARD_TEXTS = (
+    *("", "\0", "a", "a\0", "aa", "a\0b", LONG, LONG + "\0", LONG + "1", LONG + "2"),
+    *("Z", "z", "é", "e\u0301", "ä", "中文", "😀", "\uffff", None),
+)
+
+
+@given(
+    some("pds", "pds0", "t", "td", "med", "n"),
+    st.sampled_from([(), ("v",)]),
+    busy_streams(texts=HARD_TEXTS).flatmap(batchings),
+)
+def test_texts_are_in_the_order_of_their_bytes(
+    names: list[str], by: tuple[str, ...], batches: list[EventBatch]
+) -> None:
+    assert_agrees(aggregate(SOURCE, by, *names), batches)
+
+
+@given(
+    st.lists(st.sampled_from(["pds", "pds0", "t", "n"]), min_size=1, unique=True),
+    busy_streams(texts=HARD_TEXTS).flatmap(batchings),
+    st.integers(1, 5),
+)
+def test_state_without_positions_of_texts_is_completed(
+    names: list[str], batches: list[EventBatch], every: int
+) -> None:
+    """Earlier versions kept order statistics of texts without how many values are below them."""
+    node = aggregate(SOURCE, (), *names)
+    runner, plain = LocalRunner(node), LocalRunner(node)
+    for number, batch in enumerate(batches):
+        if number % every == 0:
+            states = runner.states.items()
+            runner.resume({name: tuple(map(_forgotten, state)) for name, state in states})
+        found, wanted = (each.step({"S": batch}) for each in (runner, plain))
+        assert found.payload.equals(wanted.payload)
+        assert found.start.tolist() == wanted.start.tolist()
+        assert found.new_end.tolist() == wanted.new_end.tolist()
+
+
+def _forgotten(trace: Trace) -> Trace:
+    lists = {name: tuple(map(_without_positions, held)) for name, held in trace.runs.items()}
+    return Trace(lists, trace.stable)
+
+
+def _without_positions(run: SortedRun) -> SortedRun:
+    names = run.rows.schema.names
+    kept = [name for name in names if not name.endswith((".below", ".upto"))]
+    return SortedRun(run.rows.select(kept))
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])

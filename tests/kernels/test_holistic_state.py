@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 
 from anabranch.algebra.time_window import TimeWindow
-from anabranch.kernels.trace import ranked_events, runs
+from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.trace import ranked_events, ranked_values, runs
 from anabranch.model.batch import EventBatch
 from anabranch.model.time import BEGINNING, Duration, Time
 from anabranch.testing import LocalRunner, batchings, streams
@@ -66,6 +68,39 @@ def test_a_late_row_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -
     found = out.payload.to_pylist()[1]
     assert found["med"] == np.median(expected)
     assert found["p"] == np.quantile(expected, 0.25)
+
+
+def test_a_late_text_reads_its_neighbours_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without compiled loops, which read at most `STEP_ROWS` rows before they leave it to this."""
+    read: list[int] = []
+    reader = ranked_values._read_beside
+
+    def count(*arguments: Any) -> Any:
+        found = reader(*arguments)
+        read.append(sum(map(len, found.runs)))
+        return found
+
+    monkeypatch.setattr(columns, "_is_loaded", lambda: False)
+    monkeypatch.setattr(ranked_values, "_read_beside", count)
+    chance = np.random.default_rng(7)
+    texts = [f"customer {number:09}" for number in chance.permutation(20_000)]
+    runner = LocalRunner(aggregate(SOURCE, (), "pds"))
+
+    def window(some: list[str]) -> EventBatch:
+        batch = window_of(np.zeros(len(some)))
+        payload = batch.payload.set_column(0, "k", pa.array(some))
+        return EventBatch(payload, batch.start, batch.end, batch.new_end, batch.stable)
+
+    for part in np.array_split(texts, 5):
+        found = runner.step({"S": window(part.tolist())}).payload.to_pylist()[-1]
+    read.clear()
+    for late in ("zebra", "", "customer 000014999+", "customer", "zoo", "zoom"):
+        out = runner.step({"S": window([late])}).payload.to_pylist()
+        found = out[-1] if out else found
+        texts.append(late)
+        assert found["pds"] == sorted(texts)[math.ceil(0.75 * len(texts)) - 1]
+    # Of a handful of runs, eight times as many as at first at most.
+    assert 0 < sum(read) < 6 * 6 * 8 * ranked_values.FIRST_VALUES
 
 
 @pytest.mark.parametrize("small", [0, runs.MERGE_ALL_UP_TO_ROWS])

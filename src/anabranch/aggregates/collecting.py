@@ -66,9 +66,6 @@ def _meaning(values: Weighted, parameters: Parameters) -> Any:
 
 def _lists(values: OrderedValues) -> pa.Array:
     """One array per group; empty where there is no value."""
-    repeated = pa.array(np.repeat(np.arange(len(values.counts)), values.counts))
-    lengths = np.zeros(values.length, np.int64)
-    np.add.at(lengths, values.group, values.counts)
-    offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
-    kind = list_of(values.values.type)
+    offsets = np.append(0, np.cumsum(values.lengths())).astype(np.int32)
+    kind, repeated = list_of(values.values.type), pa.array(values.repeated())
     return pa.ListArray.from_arrays(pa.array(offsets), values.values.take(repeated), type=kind)

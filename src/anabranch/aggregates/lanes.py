@@ -137,38 +137,54 @@ class OrderedValues:
         group: Of each value, its group.
         values: The values; where they are `merged`, no group has one twice.
         counts: How often each holds.
+        rows: Where values are in many groups: of each value, its row in `values`, which has no
+            value of a group twice. None: `values` has them side by side.
     """
 
     length: int
     group: Ints
     values: pa.Array
     counts: Ints
+    rows: Ints | None = None
 
     def merged(self) -> OrderedValues:
         """Equal values of a group once, with the sum of their counts; NaN equals NaN."""
-        if not len(self.values):
+        if not len(self.group):
             return self
-        first = np.ones(len(self.values), np.bool_)
-        first[1:] = (self.group[1:] != self.group[:-1]) | ~_equals_next(self.values)
+        first = np.ones(len(self.group), np.bool_)
+        first[1:] = self.group[1:] != self.group[:-1]
+        first[1:] |= ~_equals_next(self.values) if self.rows is None else np.diff(self.rows) != 0
         starts = np.flatnonzero(first)
-        if len(starts) == len(self.values):
+        if len(starts) == len(self.group):
             return self
-        return OrderedValues(
-            self.length,
-            self.group[starts],
-            self.values.take(pa.array(starts)),
-            np.add.reduceat(self.counts, starts),
-        )
+        counts = np.add.reduceat(self.counts, starts)
+        if self.rows is not None:
+            return replace(self, group=self.group[starts], counts=counts, rows=self.rows[starts])
+        values = self.values.take(pa.array(starts))
+        return replace(self, group=self.group[starts], counts=counts, values=values)
 
     def once(self) -> OrderedValues:
         """Every value once, however often it holds."""
         merged = self.merged()
         return replace(merged, counts=np.ones(len(merged.counts), np.int64))
 
+    def repeated(self) -> Ints:
+        """Where every value is in `values`, as often as it holds."""
+        rows = np.arange(len(self.group)) if self.rows is None else self.rows
+        return rows if (self.counts == 1).all() else np.repeat(rows, self.counts)
+
+    def lengths(self) -> Ints:
+        """How many values each group has."""
+        if (self.counts == 1).all():
+            return np.bincount(self.group, minlength=self.length)
+        lengths = np.zeros(self.length, np.int64)
+        np.add.at(lengths, self.group, self.counts)
+        return lengths
+
     def spread(self, found: Ints) -> pa.Array:
         """Per group the value at a row of these; null for groups of which none is given."""
         source = np.full(self.length, -1)
-        source[self.group[found]] = found
+        source[self.group[found]] = found if self.rows is None else self.rows[found]
         return self.values.take(pa.array(source, mask=source < 0))
 
 

@@ -105,6 +105,13 @@ def _aggregate(**calls: tuple[Function, str | None]) -> Callable[[Inputs], Node]
     return plan
 
 
+def _all_texts(given: Inputs) -> Node:
+    text = _expression("CAST(CAST(x * 1000 AS INT) AS STRING)", given.e)
+    call = AggregateCall(function="string_agg", argument=text, separator=", ")
+    by = (("k", _expression("k", given.e)),)
+    return Aggregation(input=given.e, group_by=by, aggregates=(("texts", call),))
+
+
 def _set_operation(kind: SetKind) -> Callable[[Inputs], Node]:
     return lambda given: SetOperation(kind=kind, left=given.e, right=given.f)
 
@@ -179,6 +186,7 @@ WITH p AS (SELECT DISTINCT k, unnest([start, "end"]) AS t FROM e)
 SELECT p.k, p.t, {} FROM p JOIN e ON e.k = p.k AND e.start <= p.t AND e."end" > p.t
 GROUP BY p.k, p.t
 """
+_TEXT: Final = "trunc(x * 1000)::INT::VARCHAR"
 _COUNTS: Final = """
 WITH d AS (SELECT k, v, x, start AS t, 1 AS n, 0 AS m FROM e
            UNION ALL SELECT k, v, x, "end", -1, 0 FROM e {more}),
@@ -265,6 +273,11 @@ CASES: Final[Mapping[str, OperatorCase]] = {
     ),
     "median": OperatorCase(
         plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)"), share=0.5
+    ),
+    "string_agg": OperatorCase(
+        plan=_all_texts,
+        anchor=_SEGMENTS.format(f"string_agg({_TEXT}, ', ' ORDER BY {_TEXT})"),
+        share=0.5,
     ),
     "distinct": OperatorCase(
         plan=lambda given: Distinct(input=given.e),

@@ -40,6 +40,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "kernels.merge.order.RECENT_ROWS",
     "kernels.trace.ranked_events.FIRST_LOOK_ROWS",
     "kernels.trace.ranked_events.STEP_ROWS",
+    "kernels.trace.ranked_values.FIRST_VALUES",
     "kernels.top_k.row_order.PACKED_SORT_FROM_ROWS",
     "kernels.plan.side_by_side.SIDE_BY_SIDE_UP_TO_ROWS",
     "kernels.trace.runs.MERGE_ALL_UP_TO_ROWS",

@@ -12,14 +12,11 @@ import pyarrow as pa
 from anabranch.algebra.aggregate import Aggregation
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
+from anabranch.kernels.aggregate.all_values import over_all_values
 from anabranch.kernels.aggregate.distinct_values import count_distinct
-from anabranch.kernels.aggregate.holistic import (
-    ArgumentValues,
-    fresh_values,
-    over_all_values,
-    revise_statistics,
-)
+from anabranch.kernels.aggregate.holistic import ArgumentValues, fresh_values
 from anabranch.kernels.aggregate.measures import Measures
+from anabranch.kernels.aggregate.order_statistics import revise_statistics
 from anabranch.kernels.aggregate.peaks import Peaks, find_peaks
 from anabranch.kernels.aggregate.results import Results
 from anabranch.kernels.columns.combining import combine
@@ -73,7 +70,7 @@ class AggregateKernel(Stateful):
     identity: ClassVar[Identity] = Identity(
         "AggregateKernel",
         ("node",),
-        form=("route", "keeps_events", "columns=lanes.schema"),
+        form=("route", "keeps_events", "columns=lanes.first_schema"),
         ignored={"measures": "derived from the node"},
     )
 
@@ -241,6 +238,8 @@ class AggregateKernel(Stateful):
         writes: bool = True,
     ) -> tuple[Trace, EventBatch]:
         runs = dict(trace.runs)
+        if TIMELINE in runs:
+            runs[TIMELINE] = self.lanes.completed(runs[TIMELINE])
         if not arrived.num_rows:
             return self._only_progress(runs, stable)
         moves = self._moves(arrived)

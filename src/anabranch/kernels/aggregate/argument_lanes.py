@@ -116,8 +116,8 @@ class ExtremeLane:
 class StatisticLane:
     """The value at an index among the values of one argument.
 
-    Values that have a code are kept as such, with the number of values that are smaller, and
-    smaller or equal: from there the next value is found without counting again.
+    Values that have a code are kept as such, others as they are, with the number of values that are
+    smaller, and smaller or equal: from there the next value is found without counting again.
 
     Attributes:
         argument: The number of the argument.
@@ -147,9 +147,13 @@ class StatisticLane:
     @property
     def columns(self) -> tuple[Column, ...]:
         """All its columns."""
-        if not has_code(self.ranked):
-            return ((self.name, self.ranked),)
-        return tuple((name, pa.int64()) for name in (self.name, self.below, self.upto))
+        kind = pa.int64() if has_code(self.ranked) else self.ranked
+        return (self.name, kind), (self.below, pa.int64()), (self.upto, pa.int64())
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Those that earlier versions did not keep; their state has NULL there."""
+        return () if has_code(self.ranked) else (self.below, self.upto)
 
 
 def value_column(argument: int) -> str:

@@ -291,11 +291,17 @@ class Measures:
     def lanes(self, checked: bool) -> Lanes:
         """The columns of the timeline."""
         values = tuple(lane for measure in self.arguments for lane in measure.values())
+        added = tuple(
+            name
+            for measure in self.arguments
+            for lane in measure.statistic_lanes
+            for name in lane.added
+        )
         if not self.counting:
             return Lanes(values=values, checked=checked)
         whole = tuple(lane for measure in self.arguments for lane in measure.whole())
         sums = tuple(each for measure in self.arguments for each in measure.exact_sums())
-        return Lanes((COUNT, *whole), sums, values, checked)
+        return Lanes((COUNT, *whole), sums, values, checked, added)
 
     def measure_of(self, call: AggregateCall) -> Measure:
         """What is kept of the argument of an aggregate."""

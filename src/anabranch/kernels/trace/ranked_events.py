@@ -10,20 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamError
-from anabranch.kernels.columns.extremes import Codec
 from anabranch.kernels.columns.families import STATISTICS
 from anabranch.kernels.columns.grouped import (
     Ids,
     Ints,
     Mask,
     is_first,
-    merge_order,
     order_by_id_and_time,
 )
+from anabranch.kernels.columns.value_order import codes_of, merge_values
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.trace.coverage import Coverage
-from anabranch.kernels.trace.runs import Merge, Slices, take_ranges, with_times
+from anabranch.kernels.trace.runs import Merge, Slices, column, slices, take_ranges, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import Time
@@ -63,7 +62,8 @@ def ranked_rows(
         pa.array(np.repeat(np.array([-1, 1]), [len(gone), len(come)])),
     ]
     batch = pa.RecordBatch.from_arrays(arrays, schema=ranked_schema(values.type))
-    return _add_up(batch, codes, order_by_id_and_time(ids[rows], codes))
+    order = order_by_id_and_time(ids[rows], codes)
+    return _add_up(batch, order, is_first(ids[rows][order], codes[order]))
 
 
 def ranked_merger(stable: Time) -> Merge:
@@ -73,10 +73,8 @@ def ranked_merger(stable: Time) -> Merge:
         del whole
         parts = [_alive(run.rows, stable) for run in runs]
         rows = pa.concat_batches(parts)
-        ids, codes = rows.column(ID).to_numpy(), codes_of(rows.column(VALUE))
-        cuts = np.cumsum([part.num_rows for part in parts])[:-1]
-        sorted_parts = zip(np.split(ids, cuts), np.split(codes, cuts), strict=True)
-        return _add_up(rows, codes, merge_order(list(sorted_parts)))
+        ids = [part.column(ID).to_numpy() for part in parts]
+        return _add_up(rows, *merge_values(ids, rows.column(VALUE)))
 
     return merge
 
@@ -86,10 +84,12 @@ def _alive(rows: pa.RecordBatch, stable: Time) -> pa.RecordBatch:
     return rows if alive.all() else rows.take(pa.array(np.flatnonzero(alive)))
 
 
-def _add_up(rows: pa.RecordBatch, codes: Ints, order: Ints) -> pa.RecordBatch:
-    """Rows in an order by key and code; those of one event become one, or none."""
-    ids, count = rows.column(ID).to_numpy(), rows.column(COUNT).to_numpy()
-    first = is_first(ids[order], codes[order])
+def _add_up(rows: pa.RecordBatch, order: Ints, first: Mask) -> pa.RecordBatch:
+    """Rows in an order by key and value; those of one event become one, or none.
+
+    `first` says which rows in that order begin another value.
+    """
+    count = rows.column(COUNT).to_numpy()
     tied = ~first
     tied[:-1] |= ~first[1:]
     ties = np.flatnonzero(tied)
@@ -108,13 +108,6 @@ def _add_up(rows: pa.RecordBatch, codes: Ints, order: Ints) -> pa.RecordBatch:
     rows = rows.take(pa.array(order[tied_rows]))
     rows = rows.set_column(4, rows.schema.field(COUNT), pa.array(sums[tied_rows]))
     return with_times(rows, rows.column(END).to_numpy())
-
-
-def codes_of(values: pa.Array) -> Ints:
-    """Whole numbers are their own codes, other values are ranked among themselves."""
-    if values.type == pa.int64():
-        return np.asarray(values.to_numpy(zero_copy_only=False))
-    return Codec.of(values.type, False, [values]).encode(values)
 
 
 @final
@@ -153,45 +146,57 @@ def walk(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints]:
     Neighbouring questions share what is read. Answers that are near are found one by one before
     that, in compiled loops.
     """
-    loops = STATISTICS.loops(len(asked.ids))
-    if loops is not None and len(runs) <= loops.RUNS:
-        code, below, upto, open_questions = _step(loops, runs, asked)
-        left = np.flatnonzero(open_questions)
-    else:
-        code = np.zeros(len(asked.ids), np.int64)
-        below, upto = code.copy(), code.copy()
-        left = np.arange(len(code))
+    code, below, upto, left = stepped(runs, asked)
     width = FIRST_LOOK_ROWS
     while len(left):
         open_ = asked.take(left)
-        low, high, ended = _reach(runs, open_, width)
-        ids, low, high, owner = _join_ranges(open_.ids, low, high)
-        rows, island = _read(runs, ids, low, high)
-        last = np.full(len(ids), _LEAST)
-        np.maximum.at(last, owner, open_.times)
-        coverage = Coverage.of_events(
-            island,
-            rows.column(TIME).to_numpy(),
-            rows.column(END).to_numpy(),
-            rows.column(VALUE).to_numpy(),
-            rows.column(COUNT).to_numpy(),
-            until=last[island],
-        )
-        spot = coverage.at(owner, open_.times)
-        smaller = coverage.below(spot, open_.cut)
-        index = open_.index - open_.base + smaller
-        there = (index >= 0) & (index < coverage.total(spot))
-        if (ended & ~there).any():
-            raise unknown_event()
-        found = np.flatnonzero(there)
-        codes, before, equal = coverage.pick(spot.take(found), index[found])
-        answered = left[found]
-        code[answered] = codes
-        below[answered] = (open_.base - smaller)[found] + before
-        upto[answered] = below[answered] + equal
+        there, *found = answered_between(runs, open_, *_reach(runs, open_, width))
+        answered = left[there]
+        code[answered], below[answered], upto[answered] = found
         left = left[~there]
         width *= 8
     return code, below, upto
+
+
+def stepped(runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints, Ints]:
+    """The answers within `STEP_ROWS` rows, by compiled loops, and which questions are left."""
+    loops = STATISTICS.loops(len(asked.ids))
+    if loops is not None and len(runs) <= loops.RUNS:
+        code, below, upto, open_questions = _step(loops, runs, asked)
+        return code, below, upto, np.flatnonzero(open_questions)
+    code, below, upto = np.zeros((3, len(asked.ids)), np.int64)
+    return code, below, upto, np.arange(len(code))
+
+
+def answered_between(
+    runs: Sequence[SortedRun], asked: Asked, low: Ints, high: Ints, ended: Mask
+) -> tuple[Mask, Ints, Ints, Ints]:
+    """Which questions have their answer between two codes, and the answers to these.
+
+    Where `ended` is set there is nothing beyond, so that an answer has to be there.
+    """
+    ids, low, high, owner = _join_ranges(asked.ids, low, high)
+    rows, island = _read(runs, ids, low, high)
+    last = np.full(len(ids), _LEAST)
+    np.maximum.at(last, owner, asked.times)
+    coverage = Coverage.of_events(
+        island,
+        rows.column(TIME).to_numpy(),
+        rows.column(END).to_numpy(),
+        rows.column(VALUE).to_numpy(),
+        rows.column(COUNT).to_numpy(),
+        until=last[island],
+    )
+    spot = coverage.at(owner, asked.times)
+    smaller = coverage.below(spot, asked.cut)
+    index = asked.index - asked.base + smaller
+    there = (index >= 0) & (index < coverage.total(spot))
+    if (ended & ~there).any():
+        raise unknown_event()
+    found = np.flatnonzero(there)
+    codes, before, equal = coverage.pick(spot.take(found), index[found])
+    below = (asked.base - smaller)[found] + before
+    return there, codes, below, below + equal
 
 
 def _step(loops: Any, runs: Sequence[SortedRun], asked: Asked) -> tuple[Ints, Ints, Ints, Mask]:
@@ -218,12 +223,12 @@ def _reach(runs: Sequence[SortedRun], asked: Asked, width: int) -> tuple[Ints, I
     for run in runs:
         if not len(run):
             continue
-        slices = Slices(run, asked.ids, time=VALUE)
-        at = slices.at_or_after(asked.cut)
-        right, left = np.minimum(at + width, slices.high), np.maximum(at - width, slices.low)
-        more_right, more_left = right < slices.high, left > slices.low
-        last = slices.times[np.minimum(right, len(run) - 1)] - 1
-        first = slices.times[np.maximum(left - 1, 0)] + 1
+        held = Slices(run, asked.ids, time=VALUE)
+        at = held.at_or_after(asked.cut)
+        right, left = np.minimum(at + width, held.high), np.maximum(at - width, held.low)
+        more_right, more_left = right < held.high, left > held.low
+        last = held.times[np.minimum(right, len(run) - 1)] - 1
+        first = held.times[np.maximum(left - 1, 0)] + 1
         high = np.where(more_right, np.minimum(high, last), high)
         low = np.where(more_left, np.maximum(low, first), low)
         ended &= ~np.where(asked.up, more_right, more_left)
@@ -252,8 +257,8 @@ def _read(
     """Rows with codes in the ranges, and the range of each."""
     parts, owners = [no_rows(ranked_schema(pa.int64()))], [np.empty(0, np.int64)]
     for run in runs:
-        slices = Slices(run, ids, time=VALUE)
-        rows, owner = take_ranges(run, slices.at_or_after(low), slices.after(high))
+        held = Slices(run, ids, time=VALUE)
+        rows, owner = take_ranges(run, held.at_or_after(low), held.after(high))
         parts.append(rows)
         owners.append(owner)
     return pa.concat_batches(parts), np.concatenate(owners)
@@ -263,16 +268,27 @@ def alive_between(
     runs: Sequence[SortedRun], kind: pa.DataType, ids: Ids, first: Ints, last: Ints
 ) -> tuple[pa.RecordBatch, Ints]:
     """Rows of some keys that are alive at one of the instants [first, last], and whose they are."""
-    parts, owners = [no_rows(ranked_schema(kind))], [np.empty(0, np.int64)]
+    parts = alive_parts(runs, ids, first, last)
+    none = np.empty(0, np.int64)
+    rows = pa.concat_batches([no_rows(ranked_schema(kind)), *(part for part, _ in parts)])
+    return rows, np.concatenate([none, *(owner for _, owner in parts)])
+
+
+def alive_parts(
+    runs: Sequence[SortedRun], ids: Ids, first: Ints, last: Ints
+) -> list[tuple[pa.RecordBatch, Ints]]:
+    """The same run by run, each in the order of keys (which are in order) and values."""
+    parts = []
     for run in runs:
-        held = run.rows.column(ID).to_numpy()
-        low, high = (np.searchsorted(held, ids, side=side) for side in ("left", "right"))
+        low, high = slices(column(run, ID), ids)
         rows, owner = take_ranges(run, low, high)
         begins, ends = rows.column(TIME).to_numpy(), rows.column(END).to_numpy()
-        keep = np.flatnonzero((begins <= last[owner]) & (ends > first[owner]))
-        parts.append(rows.take(pa.array(keep)))
-        owners.append(owner[keep])
-    return pa.concat_batches(parts), np.concatenate(owners)
+        alive = (begins <= last[owner]) & (ends > first[owner])
+        if not alive.all():
+            keep = np.flatnonzero(alive)
+            rows, owner = rows.take(pa.array(keep)), owner[keep]
+        parts.append((rows, owner))
+    return parts
 
 
 def unknown_event() -> StreamError:

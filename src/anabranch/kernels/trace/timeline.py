@@ -56,12 +56,21 @@ from anabranch.model.time import FOREVER, Time
 @final
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The columns of a timeline: whole numbers, exact sums, and values that are not added up."""
+    """The columns of a timeline: whole numbers, exact sums, and values that are not added up.
+
+    Attributes:
+        whole: Lanes of whole numbers.
+        sums: Exact sums.
+        values: Names and types of values.
+        checked: Whether there is a second hash of the key.
+        added: Those of the values that runs of earlier versions lack: NULL there.
+    """
 
     whole: tuple[str, ...] = (COUNT,)
     sums: tuple[SumLane, ...] = ()
     values: tuple[tuple[str, pa.DataType], ...] = ()
     checked: bool = False
+    added: tuple[str, ...] = ()
 
     def schema(self) -> pa.Schema:
         """The columns of a run."""
@@ -72,6 +81,27 @@ class Lanes:
         if self.checked:
             fields.append(pa.field(CHECK, pa.uint64()))
         return pa.schema(fields)
+
+    def first_schema(self) -> pa.Schema:
+        """The columns that runs of all versions have."""
+        return pa.schema([field for field in self.schema() if field.name not in self.added])
+
+    def completed(self, runs: tuple[SortedRun, ...]) -> tuple[SortedRun, ...]:
+        """Runs with all columns; those that an earlier version did not write are NULL."""
+        if not self.added:
+            return runs
+        return tuple(self._completed(run) for run in runs)
+
+    def _completed(self, run: SortedRun) -> SortedRun:
+        names = set(run.rows.schema.names)
+        if names.issuperset(self.added):
+            return run
+        schema = self.schema().with_metadata(run.rows.schema.metadata)
+        columns = [
+            run.rows.column(field.name) if field.name in names else pa.nulls(len(run), field.type)
+            for field in schema
+        ]
+        return SortedRun(pa.RecordBatch.from_arrays(columns, schema=schema), run.name)
 
     @property
     def numbers(self) -> tuple[str, ...]:
