@@ -157,6 +157,7 @@ class RunningGroup:
         RUN_OPTIONS["to"].checked(to, where="add(...)")
         RUN_OPTIONS["foreach"].checked(foreach, where="add(...)")
         asked = _asked(self._host, query, where="add(...)")
+        self._refuse_taken(name)
         make_sink, _ = choose_sink(to, foreach)
         found: list[Run] = []
 
@@ -207,6 +208,20 @@ class RunningGroup:
             at=record.not_before,
             record=record,
         )
+
+    def _refuse_taken(self, name: str | None) -> None:
+        """Refuse a name by which another query of the engine is told to leave or to change.
+
+        Raises:
+            PlanError: A query that runs has it.
+        """
+        taken = [run.name for run in self._host.runs.each if run.status == "running"]
+        if name is not None and name.lower() in map(str.lower, taken):
+            raise PlanError(
+                f"a query '{name}' runs already",
+                where=self._execution.checkpoint,
+                hint=f"choose another name; queries that run: {', '.join(taken)}",
+            )
 
     def _named(self, name: str) -> Run:
         """The query of the group that has a name, or writes to a folder."""
