@@ -270,9 +270,9 @@ class Migrator:
             now = self._folder.read(record.number)
             if now is not None and now.state == "requested":
                 self._folder.write(replace(now, **refused_by(problem)))
+                _LOG.warning("change %d was refused: %s", record.number, problem)
             if not isinstance(problem, AnabranchError):
                 raise
-            _LOG.warning("change %d was refused: %s", record.number, problem)
 
     def refuse_second(self) -> None:
         """Refuse a change while another one is not over.

@@ -59,6 +59,7 @@ def migrate(
     change 1: by clip from 1080 on: all that was read before is over by then
     """
     from anabranch.model.record import plain
+    from anabranch.runtime.sources.location import full_path
     from anabranch.runtime.store.migrations import MigrationRecord
 
     _check(script, how, reoptimize=reoptimize)
@@ -67,8 +68,10 @@ def migrate(
         number=0,
         how=how,  # type: ignore[arg-type]
         text=text,
-        script=name,
+        # The process that runs may have begun in another folder.
+        script=None if name is None else full_path(name),
         reoptimize=reoptimize,
+        to=full_path(checkpoint) if reoptimize else None,
         what=name or "",
         requested_at=time.time(),
     )

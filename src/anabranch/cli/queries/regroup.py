@@ -74,7 +74,7 @@ def add(
         how=how,  # type: ignore[arg-type]
         output=None,
         text=text,
-        script=file or "standard input",
+        script=full_path(file) if file else "standard input",
         what=name or (Path(file).stem if file else "added"),
         # The process that runs may have begun in another folder.
         to=to if sink_scheme(to) is not None else full_path(to),

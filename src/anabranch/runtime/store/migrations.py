@@ -60,7 +60,8 @@ class MigrationRecord:
         added: Stages that begin.
         requested_at: When it was asked for, in seconds since 1970.
         verb: Whether a query changes, joins (`add`) or leaves (`drop`); `what` names it.
-        to: Where the results of a query that joins go.
+        to: Where the results of a query that joins go; with `reoptimize` the folder that was named,
+            which tells one of several queries from the others.
         force: A query leaves although others read its log.
     """
 
