@@ -65,7 +65,7 @@ def let_change(
         plan_all,
         allow_unbounded=allow_unbounded,
         when_switched=lambda output: host.runs.withdraw(members[output]),
-        bind=partial(_bound, host, measurements),
+        bind=partial(_bound, host, measurements, members),
         regroup=regroup,
     )
     group = RunningGroup(host, execution, migrator, members, measurements)
@@ -157,6 +157,7 @@ class RunningGroup:
         RUN_OPTIONS["to"].checked(to, where="add(...)")
         RUN_OPTIONS["foreach"].checked(foreach, where="add(...)")
         asked = _asked(self._host, query, where="add(...)")
+        self._refuse_taken(name)
         make_sink, _ = choose_sink(to, foreach)
         found: list[Run] = []
 
@@ -207,6 +208,20 @@ class RunningGroup:
             at=record.not_before,
             record=record,
         )
+
+    def _refuse_taken(self, name: str | None) -> None:
+        """Refuse a name by which another query of the engine is told to leave or to change.
+
+        Raises:
+            PlanError: A query that runs has it.
+        """
+        taken = [run.name for run in self._host.runs.each if run.status == "running"]
+        if name is not None and name.lower() in map(str.lower, taken):
+            raise PlanError(
+                f"a query '{name}' runs already",
+                where=self._execution.checkpoint,
+                hint=f"choose another name; queries that run: {', '.join(taken)}",
+            )
 
     def _named(self, name: str) -> Run:
         """The query of the group that has a name, or writes to a folder."""
@@ -282,11 +297,15 @@ def _changer(
 
 
 def _bound(
-    host: Host, measurements: Measurements, record: MigrationRecord, asked: Sequence[AskedQuery]
+    host: Host,
+    measurements: Measurements,
+    members: Sequence[Run],
+    record: MigrationRecord,
+    asked: Sequence[AskedQuery],
 ) -> tuple[int, AskedQuery, PlanStatistics | None]:
     """What another process has asked for: of several queries, the one that is not as it was."""
     if record.reoptimize:
-        output = record.output or 0
+        output = _named_output(record, members)
         return output, asked[output], measurements.statistics.for_plans()
     assert record.text is not None
     queries = host.read_apart(record.text, record.script)
@@ -310,6 +329,25 @@ def _bound(
             hint="change one query at a time",
         )
     return changed[0], queries[changed[0]], None
+
+
+def _named_output(record: MigrationRecord, members: Sequence[Run]) -> int:
+    """The number of the query whose output was named; the only one needs no name.
+
+    Raises:
+        PlanError: Several run together, and none of them was named.
+    """
+    if len(members) == 1:
+        return 0
+    logs = [None if run.log_folder is None else full_path(run.log_folder) for run in members]
+    if record.to is not None and record.to in logs:
+        return logs.index(record.to)
+    known = ", ".join(log or run.name for run, log in zip(members, logs, strict=True))
+    raise PlanError(
+        f"{len(members)} queries run together: which of them shall be planned anew?",
+        where=record.to or "anabranch migrate --reoptimize",
+        hint=f"name the output of one instead of the checkpoint: {known}",
+    )
 
 
 def _asked(host: Host, query: Any, *, where: str) -> AskedQuery:

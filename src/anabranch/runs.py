@@ -51,7 +51,8 @@ class Runs:
         `uses` are the names that it needs, `reads` the paths of its sources. One that answers only
         from an instant on does not publish the answer of its plan.
         """
-        taken = {other.name for other in self.each}
+        # A query that has left does not come back, and its name is free again.
+        taken = {other.name for other in self.each if not other.has_left}
         wanted = name or self.next_name()
         run.name, number = wanted, 1
         while run.name in taken:
@@ -66,18 +67,21 @@ class Runs:
         return run
 
     def named(self, name: str, script: Script, span: tuple[int, int]) -> Run:
-        """The running query of this name.
+        """The running query of this name, in any case if no other one is written like that.
 
         Raises:
             QueryError: There is none.
         """
         running = {run.name: run for run in self.each if run.status == "running"}
-        if name not in running:
-            near = get_close_matches(name, running, 1)
-            known = f"running queries: {', '.join(running)}" if running else "no query is running"
-            hint = f"did you mean '{near[0]}'? {known}" if near else known
-            raise script.wrong(f"there is no running query '{name}'", span, hint)
-        return running[name]
+        if name in running:
+            return running[name]
+        alike = [run for each, run in running.items() if each.lower() == name.lower()]
+        if len(alike) == 1:
+            return alike[0]
+        near = get_close_matches(name, running, 1)
+        known = f"running queries: {', '.join(running)}" if running else "no query is running"
+        hint = f"did you mean '{near[0]}'? {known}" if near else known
+        raise script.wrong(f"there is no running query '{name}'", span, hint)
 
     def only_group(self, script: Script, span: tuple[int, int]) -> Run:
         """A running query that others can join: all that run must run together.

@@ -22,6 +22,7 @@ import anabranch as ab
 from anabranch import Engine, LogicalStream, Run, Stream, cutover, jumpstart
 from anabranch.algebra.analysis.merge_case import CASES, Case
 from anabranch.cli.app import app
+from anabranch.errors import PlanError
 from anabranch.merging.feedback import settled_of, tell
 from anabranch.merging.logs import merge_logs
 from anabranch.model.elements import Adjust, Insert, Stable, element_json
@@ -202,9 +203,14 @@ def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_
         rows(tmp_path, number, 1)
     second.drain()
     merged.drain()
-    reached = cutover(
-        tmp_path / "merged", tmp_path / "copies" / "first", tmp_path / "copies" / "second"
-    )
+    places = [tmp_path / "copies" / name for name in ("first", "second")]
+    with pytest.raises(PlanError, match="'first' cannot take its own place"):
+        cutover(tmp_path / "merged", places[0], places[0])
+    reached = cutover(tmp_path / "merged", *places)
+    # What has been detached does not take the place of the one that is left.
+    with pytest.raises(PlanError, match="has detached 'first'") as raised:
+        cutover(tmp_path / "merged", *reversed(places))
+    assert raised.value.hint.endswith("rejoin copies --copy first")
     assert reached == LogFolder(str(tmp_path / "merged")).stable()
     first.stop()
     for number in range(9, 13):

@@ -42,6 +42,15 @@ def test_clip_is_chosen_where_it_is_soon_over() -> None:
     assert chosen("auto", **{**USUAL, "not_before": Time(150)}).at == 150
 
 
+def test_a_query_that_has_read_nothing_becomes_another_one_from_the_beginning() -> None:
+    nothing = {**USUAL, "clip_at": BEGINNING, "stable": BEGINNING, "no_replay": "no files"}
+    for how in ("auto", "clip"):
+        found = chosen(how, **nothing)
+        assert (found.how, found.at, found.reason) == ("clip", BEGINNING, "nothing was read before")
+    assert chosen("auto", **{**nothing, "not_before": Time(30)}).at == 30
+    assert chosen("replay", **{**nothing, "no_replay": None}).how == "replay"
+
+
 def test_what_is_sooner_done_is_chosen_by_rows_and_measured_rates() -> None:
     few = {**USUAL, "clock": MICROSECONDS, "effort": Effort(3_000_000, 1e6, 600.0)}
     found = chosen("auto", **few)
@@ -103,7 +112,7 @@ def test_columns_are_mapped_by_name() -> None:
     with pytest.raises(PlanError, match="'b' is missing"):
         with_columns_of(other, old, where="q")
     typed = Source(name="T", schema=pa.schema([("a", pa.string()), ("b", pa.string())]))
-    with pytest.raises(PlanError, match="'a' is string, and was int64"):
+    with pytest.raises(PlanError, match="'a' is STRING, and was BIGINT"):
         with_columns_of(typed, old, where="q")
 
 

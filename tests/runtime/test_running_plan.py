@@ -82,6 +82,24 @@ def test_the_command_reads_the_checkpoint(checkpoint: Path) -> None:
     assert plan[1]["measured"]["distinct"] == {"item": 40.0}
 
 
+def test_the_output_of_a_query_names_its_checkpoint(tmp_path: Path) -> None:
+    home = tmp_path / "out.jsonl.checkpoint"
+    home.mkdir()
+    write_query_record(Folder.at(str(home)), QueryRecord(query="q", shards=2))
+    write_statistics(str(home), MEASURED)
+    said = CliRunner().invoke(app, ["explain", "--running", str(tmp_path / "out.jsonl")])
+    assert said.exit_code == 0, said.output
+    assert "Filter price > 80" in said.output
+
+
+def test_a_change_that_waits_does_not_hide_the_one_in_progress(checkpoint: Path) -> None:
+    write_statistics(str(checkpoint), MEASURED)
+    changes = MigrationFolder.of(str(checkpoint))
+    changes.add(MigrationRecord(number=0, state="switched", how="clip", at=70))
+    changes.add(MigrationRecord(number=0))
+    assert "\n\nchange 1 by clip: the old answer before " in explain_running(str(checkpoint))
+
+
 def test_a_change_in_progress_is_shown_below(checkpoint: Path) -> None:
     write_statistics(str(checkpoint), MEASURED)
     changes = MigrationFolder.of(str(checkpoint))

@@ -33,7 +33,7 @@ def explain(
         bool,
         typer.Option(
             "--running",
-            help="FILE is the checkpoint of a query: show its plan as it was measured.",
+            help="FILE is the checkpoint of a query, or its output: show its plan as measured.",
         ),
     ] = False,
 ) -> None:
@@ -81,6 +81,7 @@ def _explain_running(checkpoint: str, *, as_json: bool, others: Mapping[str, obj
     """The plan of a query that runs, or has run, with expected and measured figures."""
     from anabranch.model.record import plain
     from anabranch.runtime.measure.running_plan import explain_running, running_plans
+    from anabranch.runtime.query.state_view import find_checkpoint
 
     odd = [flag for flag, given in others.items() if given]
     if odd:
@@ -89,7 +90,8 @@ def _explain_running(checkpoint: str, *, as_json: bool, others: Mapping[str, obj
             where=f"anabranch explain --running {checkpoint}",
             hint=f"leave {odd[0]} out: the plan is that of the checkpoint",
         )
+    path, _ = find_checkpoint(checkpoint)
     if as_json:
-        typer.echo(json.dumps(plain(running_plans(checkpoint)), indent=2))
+        typer.echo(json.dumps(plain(running_plans(path)), indent=2))
     else:
-        typer.echo(explain_running(checkpoint))
+        typer.echo(explain_running(path))

@@ -45,7 +45,8 @@ def cutover(
         How far the merged stream was settled at the change.
 
     Raises:
-        PlanError: There is no such merge, or no such copy in it.
+        PlanError: There is no such merge, or no such copy in it; both copies are one, or the new
+            one is detached.
         StreamError: The new copy has not come far enough in time.
     """
     path, facts = find_checkpoint(str(checkpoint or merged))
@@ -57,6 +58,8 @@ def cutover(
         )
     names = copy_names(Folder.at(f"{path}/planned"), facts.copies)
     source = _source_of(Path(old).name, names, path)
+    folder = ControlFolder(Folder.at(f"{path}/control"), facts.inputs)
+    _refuse_gone(folder, source, Path(old).name, Path(new).name, str(merged))
     output, successor = LogFolder(str(merged)), LogFolder(str(new))
     deadline = time.monotonic() + patience
     while (reason := _waits_for(path, source, successor, output)) is not None:
@@ -67,7 +70,6 @@ def cutover(
                 hint="give it more time, or find out why it is slow; nothing was changed",
             )
         time.sleep(_LOOK)
-    folder = ControlFolder(Folder.at(f"{path}/control"), facts.inputs)
     command = Command(verb="detach", source=source, copy=Path(old).name)
     name = folder.put(command)
     while True:
@@ -87,6 +89,32 @@ def cutover(
                 hint="check that the merge is running; the command waits for it",
             )
         time.sleep(_LOOK)
+
+
+def _refuse_gone(folder: ControlFolder, source: str, old: str, new: str, merged: str) -> None:
+    """Refuse to leave a merge without the copy that it shall continue with.
+
+    Raises:
+        PlanError: The new copy is the old one, or detached.
+    """
+    if old == new:
+        raise PlanError(
+            f"'{new}' cannot take its own place: the merge would have no copy left",
+            where=merged,
+            hint="name the copy that goes, and another one that stays",
+        )
+    commands = [note.content for note in folder.notes() if note.status != "refused"]
+    about = [
+        each["verb"]
+        for each in commands
+        if each and (each.get("source"), each.get("copy")) == (source, new)
+    ]
+    if about and about[-1] == "detach":
+        raise PlanError(
+            f"the merge has detached '{new}', and does not read it",
+            where=merged,
+            hint=f"let it rejoin first: anabranch control {merged} rejoin {source} --copy {new}",
+        )
 
 
 def _waits_for(path: str, source: str, successor: LogFolder, output: LogFolder) -> str | None:

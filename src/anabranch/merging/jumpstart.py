@@ -16,6 +16,7 @@ from anabranch.algebra.union import columns_of
 from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError, StreamError
 from anabranch.kernels.contract.command import Command
+from anabranch.language.text.types import type_name
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.history import History
@@ -154,7 +155,9 @@ def _refuse_columns(query: Stream, schema: pa.Schema, clock: Clock, where: str) 
     """Refuse a query that cannot mean the same as a log."""
     both = [columns_of(each) for each in (schema, query.schema)]
     if both[0] != both[1]:
-        shown = [", ".join(f"{name} {kind}" for name, kind in columns) for columns in both]
+        shown = [
+            ", ".join(f"{name} {type_name(kind)}" for name, kind in columns) for columns in both
+        ]
         raise PlanError(
             "the new query has columns that differ from those of the log",
             where=f"{where}: {shown[0]}\nthe query: {shown[1]}",

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+import pyarrow as pa
+
 from anabranch.algebra.analysis.read_history import ReadHistory
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.forms.coalesce import Coalesce
@@ -29,6 +31,7 @@ from anabranch.kernels.plan.combining_plans import (
     state_fingerprints,
 )
 from anabranch.kernels.plan.stage import PhysicalPlan, StageState
+from anabranch.language.text.types import type_name
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
 Compile = Callable[[Node], PhysicalPlan]
@@ -314,11 +317,11 @@ def with_columns_of(new: Node, old: Node, *, where: str) -> Node:
     return Map(input=new, columns=columns)
 
 
-def _other_columns(was: Mapping[str, object], now: Mapping[str, object]) -> Sequence[str]:
+def _other_columns(was: Mapping[str, pa.DataType], now: Mapping[str, pa.DataType]) -> Sequence[str]:
     found = [f"'{name}' is missing" for name in was if name not in now]
     found += [f"'{name}' is new" for name in now if name not in was]
     found += [
-        f"'{name}' is {now[name]}, and was {was[name]}"
+        f"'{name}' is {type_name(now[name])}, and was {type_name(was[name])}"
         for name in was
         if name in now and now[name] != was[name]
     ]
@@ -326,4 +329,4 @@ def _other_columns(was: Mapping[str, object], now: Mapping[str, object]) -> Sequ
 
 
 def _columns(node: Node) -> str:
-    return ", ".join(f"{each.name} {each.type}" for each in node.schema)
+    return ", ".join(f"{each.name} {type_name(each.type)}" for each in node.schema)

@@ -8,7 +8,7 @@ from typing import Literal, final
 from anabranch.errors import PlanError
 from anabranch.migrate.effort import Effort
 from anabranch.model.clock import Clock
-from anabranch.model.time import FOREVER, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.store.migrations import How
 
 
@@ -80,6 +80,8 @@ def chosen(
             where=where,
             hint=own,
         )
+    if clip_at == BEGINNING and how != "replay":
+        return Choice(at=not_before, how="clip", reason="nothing was read before")
     shown = clock.format(clip_at)
     why_clip = f"what was read before is over at {shown}"
     if how == "auto" and no_clip is None:

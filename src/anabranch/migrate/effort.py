@@ -48,10 +48,12 @@ class Effort:
 
     def text(self) -> str:
         """Both, for people."""
-        clip = "an unknown time" if self.clip_seconds is None else seconds_text(self.clip_seconds)
+        clip = "takes an unknown time"
+        if self.clip_seconds is not None:
+            clip = f"about {seconds_text(self.clip_seconds)}"
         return (
             f"reading {self.rows:,} rows again takes about {seconds_text(self.replay_seconds)} at "
-            f"{self.rows_per_second:,.0f} rows/s, a clip about {clip}"
+            f"{self.rows_per_second:,.0f} rows/s, a clip {clip}"
         )
 
 

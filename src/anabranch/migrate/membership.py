@@ -7,12 +7,11 @@ reads again what the group has read, and answers from the beginning.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, PlanError
@@ -29,6 +28,7 @@ from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
 from anabranch.migrate.operators import revised_plan
 from anabranch.migrate.preparing import PreparedReplay
+from anabranch.migrate.request import earliest
 from anabranch.model.time import BEGINNING, Time
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.sinks.sinks import Sink
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from anabranch.runtime.query.committing import Output
     from anabranch.runtime.query.execution import Execution
     from anabranch.runtime.query.switching import NextPlan
-
-_LOG: Final = logging.getLogger("anabranch")
 
 
 @final
@@ -116,7 +114,7 @@ class Membership:
         refuse_other_sources(self._execution.assembly, planned, what)
         running = migrator.queries.running(migrator.queries.next_batch)
         new = revised_plan(planned.workers[-1], running.nodes, where=what).node
-        not_before = BEGINNING if at is None else clock_of(new).instant(at)
+        not_before = earliest(at, clock_of(new), where=what)
         way = self._way(running, new, planned, how, what)
         if way == "replay" and at is not None:
             raise PlanError(
@@ -270,8 +268,8 @@ class Membership:
                 clocks=(*before.clocks, clock_of(new)),
                 properties=(*before.properties, known) if before.properties else (),
             )
-        except AnabranchError as problem:
-            self._refuse(migration, problem)
+        except Exception as problem:  # noqa: BLE001  # it is logged, and the others run on
+            migrator.refuse(migration, problem)
             return None
         migrator.note(migration, at=int(at), batch=batch, kept=change.kept, added=change.added)
         reached("migration planned", batch)
@@ -302,7 +300,7 @@ class Membership:
         try:
             next_plan = put_in_force(self._execution.assembly, step)
         except AnabranchError as problem:
-            self._refuse(migration, problem)
+            self._migrator.refuse(migration, problem)
             return None
         self._migrator.queries.become(asked, planned)
         tell(next_plan.outputs[-1])
@@ -311,11 +309,6 @@ class Membership:
         )
         reached("migration switched", step.batch)
         return next_plan
-
-    def _refuse(self, migration: Migration, problem: AnabranchError) -> None:
-        _LOG.warning("%s", problem)
-        where = f" ({problem.where})" if problem.where else ""
-        self._migrator.note(migration, state="refused", reason=f"{problem.what}{where}")
 
     def _handover(self, joining: JoiningQuery, batch: int) -> Handover:
         assert joining.prepared is not None

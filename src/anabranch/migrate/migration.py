@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, final
+import time
+from collections.abc import Callable
+from typing import Any, Final, final
 
 import pyarrow as pa
 
-from anabranch.errors import EngineError, PlanError
+from anabranch.errors import AnabranchError, EngineError, PlanError
 from anabranch.model.clock import Clock
 from anabranch.model.record import plain
 from anabranch.runtime.store.migrations import MigrationRecord
+
+_LOOK: Final = 0.5
+"""Seconds between two looks at whether the query still runs."""
+
+_REFUSED: Final = {
+    "change": ("the query was not changed", "the query runs on as it was"),
+    "add": ("the query has not joined", "the others run on as they were"),
+    "drop": ("the query has not left", "all queries run on as they were"),
+}
+"""What has not happened, and what is so instead, by what was asked for."""
+
+
+def refusal(problem: Exception) -> str:
+    r"""Why a change was refused, in one line: what, where, what to do.
+
+    >>> refusal(PlanError("no such file", where="a.sql\n  line 1", hint="check the path"))
+    'no such file (a.sql); check the path'
+    """
+    if not isinstance(problem, AnabranchError):
+        return f"{type(problem).__name__}: {problem}"
+    where = f" ({problem.where.splitlines()[0].strip()})" if problem.where else ""
+    return f"{problem.what}{where}; {problem.hint}" if problem.hint else f"{problem.what}{where}"
+
+
+def refused_by(problem: Exception) -> dict[str, Any]:
+    """What becomes of the record of a change that was refused."""
+    return {"state": "refused", "reason": refusal(problem), "error": str(problem)}
 
 
 @final
@@ -21,11 +50,17 @@ class Migration:
     when the old one is gone; or it was `refused`, and the query stays as it was.
     """
 
-    def __init__(self, record: MigrationRecord, clock: Clock) -> None:
-        """What is known by now."""
+    def __init__(
+        self,
+        record: MigrationRecord,
+        clock: Clock,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """What is known by now; `is_over` tells whether the query has ended, or failed."""
         self._changed = threading.Condition()
         self._record = record
         self._clock = clock
+        self._is_over = is_over
 
     def update(self, record: MigrationRecord) -> None:
         """Tell everybody who waits what has become of it."""
@@ -75,7 +110,7 @@ class Migration:
 
         Raises:
             PlanError: The change was refused.
-            EngineError: It has not begun after so many seconds.
+            EngineError: It has not begun after so many seconds, or the query has ended before.
         """
         return self._await(("switched", "finished"), timeout)
 
@@ -84,26 +119,39 @@ class Migration:
 
         Raises:
             PlanError: The change was refused.
-            EngineError: It has not ended after so many seconds.
+            EngineError: It has not ended after so many seconds, or the query has ended before.
         """
         return self._await(("finished",), timeout)
 
     def _await(self, wanted: tuple[str, ...], timeout: float | None) -> Migration:
-        with self._changed:
-            self._changed.wait_for(lambda: self._record.state in (*wanted, "refused"), timeout)
-            state, reason = self._record.state, self._record.reason
-        if state == "refused":
-            raise PlanError(
-                f"the query was not changed: {reason}",
-                where=f"change {self.number}",
-                hint="the query runs on as it was",
-            )
-        if state not in wanted:
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self._is_settled(wanted):
+            if self._is_over():
+                # It may have got there in its last batch.
+                break
+            left = _LOOK if until is None else min(_LOOK, until - time.monotonic())
+            if left <= 0:
+                raise EngineError(
+                    f"change {self.number} is still {self.state} after {timeout} seconds",
+                    hint="it goes on by itself; wait longer, or look at `anabranch migrations`",
+                )
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_settled(wanted), left)
+        record = self.record
+        if record.state == "refused":
+            what, hint = _REFUSED[record.verb]
+            raise PlanError(f"{what}: {record.reason}", where=f"change {record.number}", hint=hint)
+        if record.state not in wanted:
+            has_begun = record.state == "switched"
             raise EngineError(
-                f"change {self.number} is still {state} after {timeout} seconds",
-                hint="it goes on by itself; wait longer, or look at `anabranch migrations`",
+                f"the query has ended while change {record.number} was {record.state}",
+                hint="start it again with the same checkpoint, and "
+                + ("the change goes on" if has_begun else "ask for the change again"),
             )
         return self
+
+    def _is_settled(self, wanted: tuple[str, ...]) -> bool:
+        return self.state in (*wanted, "refused")
 
     def json(self) -> dict[str, Any]:
         """All that is known, as plain values."""

@@ -38,13 +38,13 @@ from anabranch.migrate.in_force import (
     refuse_unrevisable,
     with_moves,
 )
-from anabranch.migrate.migration import Migration
+from anabranch.migrate.migration import Migration, refused_by
 from anabranch.migrate.operators import revised_plan, without_migrate
 from anabranch.migrate.preparing import OpenResults
 from anabranch.migrate.replays import Replays
-from anabranch.migrate.request import Request
+from anabranch.migrate.request import Request, earliest
 from anabranch.model.clock import Clock
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import Time
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.store.control import ControlFolder
@@ -161,7 +161,7 @@ class Migrator:
         revised = revised_plan(planned.workers[output], running.nodes, where=where)
         body = below_coalesce(revised.node) if heals else revised.node
         new = with_columns_of(body, old, where=where)
-        not_before = BEGINNING if at is None else clock_of(old).instant(at)
+        not_before = earliest(at, clock_of(old), where=where)
         wanted = record or MigrationRecord(number=0, requested_at=time.time())
         request = Request(
             record=replace(
@@ -184,7 +184,7 @@ class Migrator:
         request = replace(request, record=replace(request.record, how=choice.how))
         add = self._folder.add if record is None else self._folder.write
         request = replace(request, record=add(request.record))
-        migration = Migration(request.record, clock_of(old))
+        migration = self._tracked(request.record, clock_of(old))
         self._current = migration
         request = replace(request, reason=choice.reason)
         if choice.how == "replay":
@@ -219,21 +219,23 @@ class Migrator:
                     request.open_results.read(committed.stable)
             self._begin_switch(request, migration, asked)
         except AnabranchError as problem:
-            _LOG.warning("%s", problem)
-            self.note(migration, state="refused", reason=problem.what)
+            self.refuse(migration, problem)
         except Exception as problem:
             if self._execution.is_stopped:
                 # Its files may be gone by now.
                 return
-            self.note(migration, state="refused", reason=f"{type(problem).__name__}: {problem}")
+            self.refuse(migration, problem)
             raise
 
     def noted(self, record: MigrationRecord, clock: Clock) -> Migration:
         """Write down a change that was asked for; no other one begins before it is over."""
         write = self._folder.write if record.number else self._folder.add
-        migration = Migration(write(record), clock)
+        migration = self._tracked(write(record), clock)
         self._current = migration
         return migration
+
+    def _tracked(self, record: MigrationRecord, clock: Clock) -> Migration:
+        return Migration(record, clock, self._execution.is_over)
 
     def take_requests(self) -> None:
         """Begin the oldest change that another process has asked for, in the background."""
@@ -261,12 +263,16 @@ class Migrator:
                 record=record,
                 statistics=statistics,
             )
-        except AnabranchError as problem:
-            _LOG.warning("change %d was refused: %s", record.number, problem)
-            why = f"{problem.what}; {problem.hint}" if problem.hint else problem.what
+        except Exception as problem:
+            if self._execution.is_stopped:
+                # It begins with the next start.
+                return
             now = self._folder.read(record.number)
             if now is not None and now.state == "requested":
-                self._folder.write(replace(now, state="refused", reason=why))
+                self._folder.write(replace(now, **refused_by(problem)))
+                _LOG.warning("change %d was refused: %s", record.number, problem)
+            if not isinstance(problem, AnabranchError):
+                raise
 
     def refuse_second(self) -> None:
         """Refuse a change while another one is not over.
@@ -362,9 +368,8 @@ class Migrator:
             elif handover is not None:
                 both = with_moves(both, request.output)
                 then = with_moves(then, request.output)
-        except AnabranchError as problem:
-            _LOG.warning("%s", problem)
-            self.note(migration, state="refused", reason=problem.what)
+        except Exception as problem:  # noqa: BLE001  # it is logged, and the query runs on
+            self.refuse(migration, problem)
             return None
         is_over = change.both is change.then
         self.note(
@@ -389,7 +394,11 @@ class Migrator:
             handover=handover,
             output=request.output,
         )
-        next_plan = put_in_force(self._execution.assembly, step)
+        try:
+            next_plan = put_in_force(self._execution.assembly, step)
+        except AnabranchError as problem:
+            self.refuse(migration, problem)
+            return None
         self.queries.become(asked, request.planned)
         self._when_switched(request.output)
         self.note(migration, state="finished" if is_over else "switched")
@@ -443,6 +452,14 @@ class Migrator:
         """Write down what has become of a change, and tell who waits for it."""
         migration.update(self._folder.write(replace(migration.record, **changed)))
 
+    def refuse(self, migration: Migration, problem: Exception) -> None:
+        """Write down that a change is not possible: the queries stay as they are."""
+        is_ours = not isinstance(problem, AnabranchError)
+        _LOG.warning(
+            "change %d was refused: %s", migration.number, problem, exc_info=is_ours or None
+        )
+        self.note(migration, at=None, batch=None, kept=(), added=(), **refused_by(problem))
+
     def _resume(self) -> None:
         """Bring records up to date with `query.json`, and take up a change that goes on."""
         stored = read_query_record(self._execution.checkpoint)
@@ -462,7 +479,7 @@ class Migrator:
             if state == "switched":
                 assert record.output is not None
                 clock = self._execution.assembly.work.clocks[record.output]
-                self._current = Migration(record, clock)
+                self._current = self._tracked(record, clock)
         self.take_requests()
 
 

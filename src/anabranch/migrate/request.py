@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 from anabranch.algebra.node import Node
+from anabranch.errors import PlanError
 from anabranch.migrate.preparing import OpenResults, PreparedReplay
-from anabranch.model.time import Time
+from anabranch.model.clock import Clock
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.store.migrations import MigrationRecord
+
+
+def earliest(at: Any, clock: Clock, *, where: str) -> Time:
+    """The earliest T that was asked for; BEGINNING: any.
+
+    Raises:
+        PlanError: No answer would ever count.
+    """
+    instant = BEGINNING if at is None else clock.instant(at)
+    if instant == FOREVER:
+        raise PlanError(
+            "T cannot be 'forever': the new answer would never count",
+            where=where,
+            hint="name an instant (at=, --at), or leave it out",
+        )
+    return instant
 
 
 @final

@@ -103,6 +103,10 @@ class Clock:
             QueryError: It is none, or it is a timestamp and the stream has whole numbers.
         """
         found = parse_time(when)
+        if not BEGINNING <= found <= FOREVER:
+            raise QueryError(
+                f"{when} is not an instant", hint="an instant is a whole number of 64 bits"
+            )
         if _is_number(when) or found in (FOREVER, BEGINNING):
             return found
         if not self.timestamps:

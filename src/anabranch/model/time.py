@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from numbers import Integral
 from typing import Final, NewType
 
 import numpy as np
@@ -50,7 +52,7 @@ def subtract_saturating(time: Time, amount: Duration) -> Time:
     return time if time == FOREVER else Time(max(int(time) - int(amount), BEGINNING))
 
 
-def parse_time(text: str | int | datetime) -> Time:
+def parse_time(text: object) -> Time:
     """An instant as users write it: chronons, `"forever"`, an ISO string or a datetime (UTC).
 
     >>> parse_time("1970-01-01 00:00:01"), parse_time(7), parse_time("forever") == FOREVER
@@ -59,21 +61,21 @@ def parse_time(text: str | int | datetime) -> Time:
     if isinstance(text, datetime):
         moment = text if text.tzinfo else text.replace(tzinfo=timezone.utc)
         return Time((moment - _EPOCH) // timedelta(microseconds=1))
-    if isinstance(text, int):
-        return Time(text)
-    if text.strip().lower() == "forever":
-        return FOREVER
-    try:
+    if isinstance(text, Integral):
         return Time(int(text))
-    except ValueError:
-        pass
-    try:
-        return Time(nanoseconds_of(text) // 1000)
-    except ValueError:
-        raise QueryError(
-            f"'{text}' is not an instant",
-            hint="write an integer, 'forever', or an ISO timestamp such as '2026-11-15 10:00:00'",
-        ) from None
+    if isinstance(text, str):
+        if text.strip().lower() == "forever":
+            return FOREVER
+        try:
+            return Time(int(text))
+        except ValueError:
+            pass
+        with suppress(ValueError):
+            return Time(nanoseconds_of(text) // 1000)
+    raise QueryError(
+        f"{str(text)!r} is not an instant",
+        hint="write an integer, 'forever', or an ISO timestamp such as '2026-11-15 10:00:00'",
+    )
 
 
 def format_time(time: int, *, timestamps: bool = False) -> str:

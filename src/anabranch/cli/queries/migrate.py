@@ -59,6 +59,7 @@ def migrate(
     change 1: by clip from 1080 on: all that was read before is over by then
     """
     from anabranch.model.record import plain
+    from anabranch.runtime.sources.location import full_path
     from anabranch.runtime.store.migrations import MigrationRecord
 
     _check(script, how, reoptimize=reoptimize)
@@ -67,24 +68,30 @@ def migrate(
         number=0,
         how=how,  # type: ignore[arg-type]
         text=text,
-        script=name,
+        # The process that runs may have begun in another folder.
+        script=None if name is None else full_path(name),
         reoptimize=reoptimize,
+        to=full_path(checkpoint) if reoptimize else None,
         what=name or "",
         requested_at=time.time(),
     )
-    record, clock = handed_in(checkpoint, wanted, at, wait)
+    record, clock, when = handed_in(checkpoint, wanted, at, wait)
     if as_json:
         typer.echo(json.dumps(plain(record), ensure_ascii=False))
     else:
-        typer.echo(told(record, clock), err=True)
+        typer.echo(told(record, clock, when), err=True)
     if record.state == "refused":
         raise typer.Exit(1)
 
 
 def handed_in(
     checkpoint: str, wanted: MigrationRecord, at: str | None, wait: float
-) -> tuple[MigrationRecord, Clock]:
-    """Ask the process of a checkpoint for a change, and wait until it has begun or is refused."""
+) -> tuple[MigrationRecord, Clock, str]:
+    """Ask the process of a checkpoint for a change, and wait until it has begun or is refused.
+
+    Returns:
+        What has become of it, how the query counts time, and when the change begins if it has not.
+    """
     from anabranch.kernels.contract.command import MIGRATE, Command
     from anabranch.runtime.query.state_view import find_checkpoint
     from anabranch.runtime.store.control import ControlFolder, instant_of
@@ -100,16 +107,23 @@ def handed_in(
     while record.state == "requested" and _is_running(path) and time.monotonic() < deadline:
         time.sleep(_LOOK)
         record = folder.read(record.number) or record
-    return record, facts.clock
+    return record, facts.clock, _when(record, folder.unfinished(), is_running=_is_running(path))
 
 
-def told(record: MigrationRecord, clock: Clock) -> str:
-    """What has become of a change, in a line."""
+def _when(record: MigrationRecord, first: MigrationRecord | None, *, is_running: bool) -> str:
+    """When a change begins."""
+    if first is not None and first.number != record.number:
+        return f"when change {first.number} is over"
+    return "with the next batch" if is_running else "when the query is started again"
+
+
+def told(record: MigrationRecord, clock: Clock, when: str) -> str:
+    """What has become of a change."""
     if record.state == "requested":
-        return f"change {record.number}: begins with the next batch of the query"
+        return f"change {record.number}: begins {when}"
     if record.state == "refused":
-        return f"change {record.number} was refused: {record.reason}"
-    since = "" if record.at is None else f" from {clock.format(record.at)} on"
+        return f"change {record.number} was refused: {record.error or record.reason}"
+    since = "" if record.at is None else f" from {record.since(clock)} on"
     over = "" if record.state == "switched" else ", and the old plan is gone"
     return f"change {record.number}: by {record.how}{since}: {record.reason}{over}"
 

@@ -44,7 +44,7 @@ def migrations(
         "change": [str(each.number) for each in found],
         "state": [each.state for each in found],
         "how": [each.how for each in found],
-        "from": ["" if each.at is None else str(facts.clock.format(each.at)) for each in found],
+        "from": [each.since(facts.clock) for each in found],
         "batch": ["" if each.batch is None else str(each.batch) for each in found],
         "finished": ["" if each.finished is None else str(each.finished) for each in found],
         "new stages": [", ".join(each.added) for each in found],

@@ -74,7 +74,7 @@ def add(
         how=how,  # type: ignore[arg-type]
         output=None,
         text=text,
-        script=file or "standard input",
+        script=full_path(file) if file else "standard input",
         what=name or (Path(file).stem if file else "added"),
         # The process that runs may have begun in another folder.
         to=to if sink_scheme(to) is not None else full_path(to),
@@ -143,18 +143,18 @@ def _tell(
 ) -> None:
     from anabranch.model.record import plain
 
-    record, clock = handed_in(checkpoint, wanted, at, wait)
+    record, clock, when = handed_in(checkpoint, wanted, at, wait)
     if as_json:
         typer.echo(json.dumps(plain(record), ensure_ascii=False))
     else:
         verb = {"add": "joins", "drop": "leaves"}[record.verb]
-        text = f"'{record.what}' {verb} with the next batch of the queries"
+        text = f"'{record.what}' {verb} {when}"
         if record.state == "refused":
-            text = f"refused: {record.reason}"
+            text = f"refused: {record.error or record.reason}"
         elif record.state == "finished" and record.verb == "drop":
             text = f"'{record.what}' has left"
         elif record.state == "finished":
-            since = "the beginning" if record.at is None else clock.format(record.at)
+            since = record.since(clock) or "the beginning"
             text = f"'{record.what}' has joined, by {record.how} from {since} on"
         typer.echo(f"change {record.number}: {text}", err=True)
     if record.state == "refused":

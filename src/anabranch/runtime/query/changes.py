@@ -110,6 +110,13 @@ class Changeable:
                 where=self.name,
                 hint="only queries that were started by an engine, and run, can",
             )
+        if self.status != "running":
+            raise PlanError(
+                f"the query does not run: it has {self.status}",
+                where=self.name,
+                hint="start it again with the same checkpoint, and change it then; or hand in a "
+                "script with `anabranch migrate`: the change begins with the next start",
+            )
         return self.changer(query, how=how, at=at)
 
     def add(

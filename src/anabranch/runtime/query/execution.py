@@ -52,6 +52,17 @@ class Execution:
         """Whether somebody has ended the query."""
         return self._stopped
 
+    def is_over(self) -> bool:
+        """Whether the query has ended or failed, and does not start again by itself."""
+        query = self.query
+        try:
+            if query.isActive:
+                return False
+            has_failed = query.exception() is not None
+        except Exception:  # noqa: BLE001  # Spark has been stopped, and cannot be asked
+            return True
+        return not (has_failed and self.started_again(query))
+
     def close(self) -> None:
         """Let go of everything, once the query has ended."""
         self.assembly.close()

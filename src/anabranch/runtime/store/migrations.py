@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, final
 from anabranch.errors import EngineError
 from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED, plain, record
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 from anabranch.runtime.store.folder import Folder
 
 How: TypeAlias = Literal["auto", "clip", "replay", "state"]
@@ -54,12 +54,14 @@ class MigrationRecord:
         batch: The first batch of the new plan.
         finished: The first batch without the old plan.
         reason: Why this way was chosen, or why the change was refused.
+        error: Why it was refused, in full: what, where, and what to do.
         what: What changes, in words.
         kept: Stages that go on with their state.
         added: Stages that begin.
         requested_at: When it was asked for, in seconds since 1970.
         verb: Whether a query changes, joins (`add`) or leaves (`drop`); `what` names it.
-        to: Where the results of a query that joins go.
+        to: Where the results of a query that joins go; with `reoptimize` the folder that was named,
+            which tells one of several queries from the others.
         force: A query leaves although others read its log.
     """
 
@@ -75,6 +77,7 @@ class MigrationRecord:
     batch: int | None = None
     finished: int | None = None
     reason: str = ""
+    error: str = field(default="", metadata=OMITTED)
     what: str = ""
     kept: tuple[str, ...] = field(default=(), metadata=OMITTED)
     added: tuple[str, ...] = field(default=(), metadata=OMITTED)
@@ -82,6 +85,17 @@ class MigrationRecord:
     verb: MigrationVerb = field(default="change", metadata=OMITTED)
     to: str | None = field(default=None, metadata=OMITTED)
     force: bool = field(default=False, metadata=OMITTED)
+
+    def since(self, clock: Clock) -> str:
+        """T as people read it; empty while it is not known.
+
+        >>> from anabranch.model.clock import INTEGERS
+        >>> MigrationRecord(number=1, at=70).since(INTEGERS)
+        '70'
+        """
+        if self.at is None:
+            return ""
+        return "the beginning" if self.at == BEGINNING else clock.format(self.at)
 
     def in_words(self, clock: Clock) -> str:
         """A change that is not finished yet, as `ps` and `explain` show it.
@@ -168,9 +182,9 @@ class MigrationFolder:
         return found[-1] if found else None
 
     def unfinished(self) -> MigrationRecord | None:
-        """The newest change that was asked for or is in progress, if there is one."""
+        """The change that is in progress, else the one that begins next, if there is one."""
         found = [each for each in self.records() if each.state in ("requested", "switched")]
-        return found[-1] if found else None
+        return next((each for each in found if each.state == "switched"), next(iter(found), None))
 
     def write_plan(self, data: bytes) -> str:
         """Keep what a query computes from now on; its name says what is in it."""

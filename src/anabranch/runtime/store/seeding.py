@@ -65,6 +65,9 @@ def progress_before(
         # All shards of a stage hear the same of its sources.
         first = found[0]
         if first is None:
+            if batch == home.since:
+                # Nothing has come of any source.
+                ends |= {name: ends.get(name, int(BEGINNING)) for name in stage.reads}
             continue
         interest = max(interest, first.interest)
         for name in stage.reads:
