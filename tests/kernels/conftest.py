@@ -22,4 +22,4 @@ def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     elif request.param != "one run":
         monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 4)
         monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", 0)
-        monkeypatch.setattr(interval_trace, "LOOK_FIRST_FROM_ROWS", 3)
+        monkeypatch.setattr(interval_trace, "COMPARED_UP_TO_ROWS", 2)

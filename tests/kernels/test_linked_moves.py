@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.columns.hash_filter import HashFilter, linked_moves
-from anabranch.kernels.contract.column_names import END, ID, JOIN_ROW_CHECK, ROW, TIME
+from anabranch.kernels.contract.column_names import CLASS, END, ID, JOIN_ROW_CHECK, ROW, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.join import interval_trace
-from anabranch.kernels.join.interval_trace import interval_merger, interval_rows
+from anabranch.kernels.join.interval_trace import interval_merger, interval_rows, overlapping
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.netting import net_moves
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 
 MOVES = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 6), st.integers(0, 6)),
@@ -89,14 +88,63 @@ def test_a_merge_cancels_alike(runs: list[list[Move]], stable: int, hashed: bool
         return total
 
     wanted = None
-    for compiled, look_first in ((False, 9), (True, 0), (True, 1 << 40)):
-        with (
-            patch.object(columns, "is_compiled", lambda rows, by=compiled: by and rows > 0),
-            patch.object(interval_trace, "LOOK_FIRST_FROM_ROWS", look_first),
-        ):
+    for compiled in (False, True):
+        with patch.object(columns, "is_compiled", lambda rows, by=compiled: by and rows > 0):
             found = merged()
         wanted = found if wanted is None else wanted
         assert found == wanted
+
+
+@given(st.lists(MOVES, min_size=1, max_size=4), MOVES, st.lists(st.booleans(), min_size=4))
+def test_lookups_net_alike(runs: list[list[Move]], probes: list[Move], hashed: list[bool]) -> None:
+    """Also where some runs are of a version that stored hashes of payloads."""
+    there = [(payload, start, 0, end) for moves in runs for payload, start, end, _ in moves]
+    parts = []
+    for moves, has_hashes in zip([there, *runs], [True, *hashed], strict=False):
+        payload, start, end, new_end = columns_of(moves)
+        ids = payload % np.uint64(2)
+        values = [("key0", pa.array(payload)), ("key1", pa.array([""] * len(ids), pa.string()))]
+        if has_hashes:
+            values = [(ROW, pa.array(payload)), (JOIN_ROW_CHECK, pa.array(payload)), *values]
+        parts.append(SortedRun(interval_rows(ids, start, end, new_end, values)))
+    wanted_ids, low, _, high = columns_of(sorted((*probe,) for probe in probes))
+    ids = np.sort(wanted_ids % np.uint64(2))
+
+    def found(held: list[SortedRun]) -> Counter[tuple[int, ...]]:
+        total: Counter[tuple[int, ...]] = Counter()
+        for some in overlapping(held, ids, low, np.maximum(high, low)):
+            each = some.each()
+            payload = each.rows.numbers("key0")
+            rows = (each.owner, each.start, each.end, payload)
+            total.update(zip(*(column.tolist() for column in rows), strict=True))
+        return total
+
+    every = []
+    for compiled in (False, True):
+        with patch.object(columns, "is_compiled", lambda rows, by=compiled: by and rows > 0):
+            every.append(found(parts))
+            merged = interval_merger(BEGINNING)(parts, True)
+            every.append(found([SortedRun(merged)]))
+    assert every[0] == every[2]
+    assert every[1] == every[3]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(1 << 63), (1 << 63) - 2), st.integers(0, (1 << 63) - 1)),
+        max_size=20,
+    )
+)
+def test_lifetimes_have_one_class(times: list[tuple[int, int]]) -> None:
+    start = np.array([each for each, _ in times], np.int64)
+    later = [min(begin + length + 1, (1 << 63) - 1) for begin, length in times]
+    end, ids = np.array(later, np.int64), np.zeros(len(times), np.uint64)
+    classes = []
+    for compiled in (False, True):
+        with patch.object(columns, "is_compiled", lambda rows, by=compiled: by and rows > 0):
+            rows = interval_rows(ids, start, start, end, [])
+        classes.append([rows.column(name).to_pylist() for name in (CLASS, TIME)])
+    assert classes[0] == classes[1]
 
 
 def test_few_hashes_are_claimed_that_are_not_there() -> None:

@@ -35,7 +35,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "kernels.columns.grouped.SAMPLE_ROWS",
     "kernels.row_windows.element_fetch.SKIP_FROM_ELEMENTS",
     "kernels.join.interval_trace.BLOCK_ROWS",
-    "kernels.join.interval_trace.LOOK_FIRST_FROM_ROWS",
+    "kernels.join.interval_trace.COMPARED_UP_TO_ROWS",
     "kernels.merge.nodes.GATHER_FROM_PIECES",
     "kernels.merge.order.RECENT_ROWS",
     "kernels.trace.ranked_events.FIRST_LOOK_ROWS",

@@ -111,57 +111,6 @@ def add_up_events(
     return first, sums
 
 
-@together
-def _slot(payload: np.uint64, start: np.int64, time: np.int64, shift: np.uint64) -> np.int64:
-    mixed = payload ^ (np.uint64(start) * np.uint64(0xC2B2AE3D27D4EB4F))
-    mixed ^= np.uint64(time) * np.uint64(0x165667B19E3779F9)
-    return np.int64((mixed * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-
-
-@together
-def _bits(hashes: int) -> int:
-    """So many bits that one of sixteen slots is taken, as in `HashFilter`."""
-    bits = 6
-    while (1 << bits) < 16 * hashes:
-        bits += 1
-    return bits
-
-
-@compiled(IDS, INTS, INTS, INTS)
-def linked(payload: Ids, start: Ints, end: Ints, new_end: Ints) -> Ints:
-    """The moves that leave an end which another of the same payload and start reaches, and those.
-
-    Three passes with two tables of bits: the ends that are left, then the moves that may reach one
-    of them, then the moves that may leave one of these. Some rows too many are taken.
-    """
-    leaving = 0
-    for row in range(len(start)):
-        leaving += end[row] != start[row]
-    bits = _bits(leaving)
-    left, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
-    if leaving:
-        for row in range(len(start)):
-            if end[row] != start[row]:
-                left[_slot(payload[row], start[row], end[row], shift)] = True
-    is_linked = np.zeros(len(start), np.bool_)
-    reaching = 0
-    if leaving:
-        for row in range(len(start)):
-            is_linked[row] = left[_slot(payload[row], start[row], new_end[row], shift)]
-            reaching += is_linked[row]
-    if not reaching:
-        return np.empty(0, np.int64)
-    bits = _bits(reaching)
-    reached, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
-    for row in range(len(start)):
-        if is_linked[row]:
-            reached[_slot(payload[row], start[row], new_end[row], shift)] = True
-    for row in range(len(start)):
-        if end[row] != start[row]:
-            is_linked[row] |= reached[_slot(payload[row], start[row], end[row], shift)]
-    return np.flatnonzero(is_linked)
-
-
 @compiled(INTS, INT, INTS, INTS, INTS)
 def net_groups(
     group: Ints, groups: int, start: Ints, end: Ints, new_end: Ints
@@ -220,33 +169,6 @@ def net_groups(
                 new[size + at] = begins
         size += max(olds, news)
     return rows[:size], old[:size], new[:size]
-
-
-@compiled(IDS, INTS, INTS, INTS)
-def near_negative(ids: Ids, start: Ints, end: Ints, counts: Ints) -> Ints:
-    """The rows with counts below 0, and those that may have id, start and end of one of them.
-
-    Only a table of bits says which there are (see `hash_filter`): of rows that have nothing to do
-    with a negative one about every sixteenth is taken, too.
-    """
-    negative = 0
-    for index in range(len(ids)):
-        negative += counts[index] < 0
-    bits = _bits(negative)
-    shift = np.uint64(64 - bits)
-    taken = np.zeros(1 << bits, np.bool_)
-    found = np.empty(len(ids), np.int64)
-    size = 0
-    for taking in (False, True):
-        for index in range(len(ids)):
-            if taking or counts[index] < 0:
-                slot = _slot(ids[index], start[index], end[index], shift)
-                if not taking:
-                    taken[slot] = True
-                elif taken[slot]:
-                    found[size] = index
-                    size += 1
-    return found[:size]
 
 
 @compiled(IDS, INTS, INTS, IDS, IDS, INTS)

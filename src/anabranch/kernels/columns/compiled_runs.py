@@ -175,22 +175,6 @@ def positions(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
     return found, owner
 
 
-@compiled(INTS, INTS, INTS, INTS, INTS, INTS)
-def pair_times(
-    mine: Ints, start: Ints, end: Ints, new_end: Ints, held_start: Ints, held_end: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """The moves of pairs: those of events at the positions `mine`, cut by the one that is held."""
-    begins = np.empty(len(mine), np.int64)
-    old, new = np.empty(len(mine), np.int64), np.empty(len(mine), np.int64)
-    for row in range(len(mine)):
-        at, stop = mine[row], held_end[row]
-        begin = max(start[at], held_start[row])
-        begins[row] = begin
-        old[row] = max(min(end[at], stop), begin)
-        new[row] = max(min(new_end[at], stop), begin)
-    return begins, old, new
-
-
 @compiled(IDS, INTS, IDS, INTS, INTS)
 def around(
     held: Ids, times: Ints, ids: Ids, low: Ints, high: Ints

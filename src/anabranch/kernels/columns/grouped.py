@@ -17,6 +17,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
+Kinds = npt.NDArray[np.uint8]
 _Kind = TypeVar("_Kind", bound=np.generic)
 
 # Why every compiled loop has a twin in numpy. Loading the compiled loops takes 0.55 s of CPU, with
@@ -86,6 +87,14 @@ def order_by_id_and_time(ids: Ids, times: Ints) -> Ints:
 def taken(values: npt.NDArray[_Kind], rows: Ints) -> npt.NDArray[_Kind]:
     """The values at positions that are known to be in range: faster than an index."""
     return values.take(rows, mode="clip")
+
+
+def without(values: Ints, rows: Ints) -> Ints:
+    """The values but those at some positions, which ascend; what is behind these is moved up."""
+    if not is_compiled(len(values)):
+        return np.delete(values, rows)
+    native().move_up(values, rows)
+    return values[: len(values) - len(rows)]
 
 
 def is_identity(order: Ints) -> bool:

@@ -13,7 +13,7 @@ from anabranch.algebra.analysis.join_band import Band
 from anabranch.algebra.analysis.join_keys import JoinKeys
 from anabranch.algebra.join import Join
 from anabranch.expressions.expression import Expression, evaluate_all
-from anabranch.kernels.columns.grouped import Ints, order_by_id, taken
+from anabranch.kernels.columns.grouped import Ints
 from anabranch.kernels.columns.stretches import near_stretches
 from anabranch.kernels.contract.column_names import (
     CHECK,
@@ -38,8 +38,14 @@ from anabranch.kernels.contract.routing import (
     by_payload,
     marked,
 )
-from anabranch.kernels.join.interval_trace import interval_merger, interval_rows, overlapping
-from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, pair, payload_of
+from anabranch.kernels.join.event_identity import payload_of
+from anabranch.kernels.join.interval_trace import (
+    EVERY,
+    interval_merger,
+    interval_rows,
+    overlapping,
+)
+from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, netted, pair
 from anabranch.kernels.multiplicity.multiplicity import (
     OutputRows,
     Runs,
@@ -166,9 +172,6 @@ class JoinKernel(Stateful):
         """Whether of the right side only its keys matter."""
         return self.node.kind in ("semi", "anti") and self.keys.rest is None
 
-    def _hashes_rows(self, side: int) -> bool:
-        return self._keeps(side) or not self.node.inputs[side].properties.insert_only
-
     def interest(self, end: Time, side: int = 0) -> Time:
         """A pair ends with the first of both; what has no partner tells when others had one."""
         del side
@@ -193,7 +196,7 @@ class JoinKernel(Stateful):
         """Moves with the ids of their keys, without what follows from the plan."""
         only_key = side == 1 and self._only_exists
         fields = hashes(ID)
-        if self._hashes_rows(side) and not only_key:
+        if self._keeps(side):
             fields += hashes(ROW, JOIN_ROW_CHECK)
         fields += hashes(KEY) if self.broadcast else []
         fields += hashes(CHECK) if self._checked else []
@@ -225,8 +228,7 @@ class JoinKernel(Stateful):
         ids = key_ids(parts if stretch is None else [pa.array(stretch)], len(batch))
         columns: dict[str, pa.Array] = {ID: pa.array(ids)}
         values = payload.columns
-        only_key = side == 1 and self._only_exists
-        if self._hashes_rows(side) and not only_key:
+        if self._keeps(side):
             both = stable_hashes(values, len(batch), (0, 1))
             columns[ROW], columns[JOIN_ROW_CHECK] = pa.array(both[0]), pa.array(both[1])
         if self.broadcast:
@@ -301,18 +303,23 @@ class JoinKernel(Stateful):
     def _moves(self, rows: pa.RecordBatch) -> SideMoves:
         names = rows.schema.names
         values = [name for name in names if name.startswith(("key", ROW))]
+        values += [CHECK] if CHECK in names else []
         start = rows.column(START).to_numpy()
         end = rows.column(END).to_numpy() if END in names else start
+        if end is not start and np.array_equal(end, start):
+            end = start  # nothing but inserts
         is_longer = NEW_END in names
+        ids = rows.column(KEY if KEY in names else ID).to_numpy()
         return SideMoves(
-            ids=rows.column(KEY if KEY in names else ID).to_numpy(),
-            check=rows.column(CHECK).to_numpy() if self._checked else None,
+            ids=ids,
+            check=rows.column(CHECK).to_numpy() if CHECK in names else None,
             joins=rows.column(JOINS).to_numpy(zero_copy_only=False) if JOINS in names else None,
             start=start,
             end=end,
             new_end=rows.column(NEW_END).to_numpy() if is_longer else add_saturating(start, 1),
+            rows=np.arange(len(ids)),
             values=rows.select(values),
-        )
+        ).sorted()
 
     def _existing(self, runs: Runs, moves: SideMoves, stable: Time) -> SideMoves:
         """In place of the right side the stretches on which a key is there at all."""
@@ -324,48 +331,39 @@ class JoinKernel(Stateful):
         route = None if self.route is None else moves.ids
         steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one, route=route)
         found = revise_multiplicity(runs, _EXIST, steps, "distinct", stable, self.label)
+        ids = moves.ids[found.rows]
+        check = None if moves.check is None else moves.check[found.rows]
+        checks = {} if check is None else {CHECK: check}
         return SideMoves(
-            ids=moves.ids[found.rows],
-            check=None if moves.check is None else moves.check[found.rows],
+            ids=ids,
+            check=check,
             joins=None,
             start=found.start,
             end=found.end,
             new_end=found.new_end,
-            values=moves.values.slice(0, 0),
-        )
+            rows=np.arange(len(ids)),
+            values=pa.RecordBatch.from_pydict(checks),
+        ).sorted()
 
     def _state(self, moves: SideMoves) -> pa.RecordBatch:
         """What is remembered of a side: its events that can meet something."""
-        rows = slice(None) if moves.joins is None else moves.joins
         values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
-        if self._checked:
-            values.append((CHECK, pa.array(moves.check)))
-        if moves.joins is not None and not moves.joins.all():
-            kept = pa.array(np.flatnonzero(moves.joins))
-            values = [(name, value.take(kept)) for name, value in values]
-        else:
-            rows = slice(None)
-        return interval_rows(
-            moves.ids[rows], moves.start[rows], moves.end[rows], moves.new_end[rows], values
-        )
+        times = (moves.start, moves.end, moves.new_end)
+        chosen = EVERY if moves.joins is None else moves.joins
+        return interval_rows(moves.ids, *times, values, rows=moves.rows, chosen=chosen)
 
     def _meet(
         self, moves: SideMoves, runs: Sequence[SortedRun], side: int
     ) -> Iterator[JoinedPairs]:
         """Moves of pairs: every end that moved, against all it meets on the way."""
-        low = np.minimum(moves.end, moves.new_end)
-        high = np.maximum(moves.end, moves.new_end)
-        active = np.flatnonzero(low < high)
-        if moves.joins is not None:
-            active = active[moves.joins[active]]
-        active = active[order_by_id(moves.ids[active])]
-        for held in overlapping(runs, moves.ids[active], low[active], high[active]):
-            if self._checked:
-                assert moves.check is not None
-                same = moves.check[active[held.owner]] == held.rows.numbers(CHECK)
+        moves = moves.active()
+        low, high = np.minimum(moves.end, moves.new_end), np.maximum(moves.end, moves.new_end)
+        for held in overlapping(runs, moves.ids, low, high):
+            if moves.check is not None:
+                same = moves.check[held.owner] == held.rows.numbers(CHECK)
                 if not same.all():
                     held = held.take(np.flatnonzero(same))
-            pairs = pair(moves, taken(active, held.owner), held, side)
+            pairs = pair(moves, held, side)
             yield pairs if self.keys.rest is None else self._tested(pairs)
 
     def _tested(self, pairs: JoinedPairs) -> JoinedPairs:
@@ -376,21 +374,22 @@ class JoinKernel(Stateful):
     def _output(
         self, runs: Runs, left: SideMoves, right: SideMoves, found: list[JoinedPairs], stable: Time
     ) -> EventBatch:
-        parts = []
+        parts = [
+            self._alone(runs, moves, found, side, stable)
+            for side, moves in enumerate((left, right))
+            if self._keeps(side)
+        ]
         if found and self.node.kind not in ("semi", "anti"):
-            pairs = JoinedPairs.concat(found).netted()
+            pairs = netted(found)
             payload = pairs.payload(self.schema)
-            parts.append(EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
-        for side, moves in enumerate((left, right)):
-            if self._keeps(side):
-                parts.append(self._alone(runs, moves, found, side, stable))
+            parts.insert(0, EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
         return EventBatch.concat(parts or [EventBatch.empty(self.schema, stable)])
 
     def _alone(
         self, runs: Runs, moves: SideMoves, found: list[JoinedPairs], side: int, stable: Time
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
-        own = RowsAt([moves.values], [np.arange(len(moves.ids))])
+        own = RowsAt([moves.values], [moves.rows])
         rows = RowsAt.concat([own, *(each.left if side == 0 else each.right for each in found)])
         check = rows.numbers(JOIN_ROW_CHECK)
         steps = Steps(

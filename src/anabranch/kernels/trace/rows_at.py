@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import final
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns.grouped import Ints, taken
+from anabranch.kernels.columns.grouped import Ints, taken, without
 from anabranch.kernels.trace.runs import gather
 
 
@@ -34,6 +35,12 @@ class RowsAt:
             [part for each in several for part in each.positions],
         )
 
+    @staticmethod
+    def cut(parts: Sequence[pa.RecordBatch], positions: Ints, stops: Ints) -> RowsAt:
+        """The rows of all parts, whose positions are in one column up to a stop for each."""
+        edges = pairwise([0, *stops.tolist()])
+        return RowsAt(parts, [positions[first:last] for first, last in edges])
+
     def __len__(self) -> int:
         return sum(map(len, self.positions))
 
@@ -43,25 +50,41 @@ class RowsAt:
         names: list[str] = self.parts[0].schema.names
         return names
 
+    def values(self, name: str) -> np.ndarray | pa.Array:
+        """A column, as numpy if it has plain numbers without nulls."""
+        return gather([part.column(name) for part in self.parts], self.positions)
+
     def numbers(self, name: str) -> np.ndarray:
         """A column of numbers without nulls."""
-        found = gather([part.column(name) for part in self.parts], self.positions)
+        found = self.values(name)
         assert isinstance(found, np.ndarray)
         return found
 
     def column(self, name: str) -> pa.Array:
         """A column of any type."""
-        found = gather([part.column(name) for part in self.parts], self.positions)
+        found = self.values(name)
         return pa.array(found) if isinstance(found, np.ndarray) else found
 
     def take(self, rows: Ints) -> RowsAt:
         """Some of these rows: ascending, and perhaps several times."""
         if len(self.parts) == 1:
             return RowsAt(self.parts, [taken(self.positions[0], rows)])
-        stops = np.cumsum([len(each) for each in self.positions])
-        cuts = [0, *np.searchsorted(rows, stops).tolist()]
-        chosen = [
-            taken(each, rows[cuts[index] : cuts[index + 1]] - (stops[index] - len(each)))
-            for index, each in enumerate(self.positions)
-        ]
-        return RowsAt(self.parts, chosen)
+        parts, positions, first, begins = [], [], 0, 0
+        stops = list(accumulate(map(len, self.positions)))
+        cuts = rows.searchsorted(stops).tolist()
+        for part, each, stop, last in zip(self.parts, self.positions, stops, cuts, strict=True):
+            if last > first:
+                parts.append(part)
+                positions.append(taken(each, rows[first:last] - begins))
+            first, begins = last, stop
+        return RowsAt(parts, positions) if parts else RowsAt(self.parts[:1], [rows])
+
+    def without(self, rows: Ints) -> RowsAt:
+        """All but these rows, which ascend; positions are written to."""
+        positions, first, begins = [], 0, 0
+        stops = list(accumulate(map(len, self.positions)))
+        cuts = rows.searchsorted(stops).tolist()
+        for each, stop, last in zip(self.positions, stops, cuts, strict=True):
+            positions.append(without(each, rows[first:last] - begins) if last > first else each)
+            first, begins = last, stop
+        return RowsAt(self.parts, positions)

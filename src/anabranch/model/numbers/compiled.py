@@ -26,6 +26,7 @@ MASK: Final = _column(types.boolean)
 INT: Final = types.int64
 FLAG: Final = types.boolean
 BYTES: Final = _column(types.uint8)
+KINDS: Final = BYTES
 OFFSETS: Final = _column(types.int32)
 TABLE: Final = types.Array(types.uint64, 2, "C")
 OWN_TABLE: Final = types.Array(types.int64, 2, "C")
