@@ -67,7 +67,8 @@ class Started:
         del spark, options
         self.plans.append(work.plan)
         return [
-            SimpleNamespace(log_folder=None, name="", stop=lambda force=False: None) for _ in sinks
+            SimpleNamespace(log_folder=None, name="", has_left=False, stop=lambda force=False: None)
+            for _ in sinks
         ]
 
     def _frame(self, spark: Any, work: Work, **options: Any) -> tuple[Any, Any]:
