@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,19 +47,6 @@ settings.register_profile("dev", PATIENT, max_examples=10)
 settings.register_profile("ci", PATIENT, max_examples=25, print_blob=True)
 settings.register_profile("nightly", PATIENT, max_examples=2_000, print_blob=True)
 settings.load_profile(os.environ.get("ANABRANCH_HYPOTHESIS", "dev"))
-
-
-UNTIL = float(os.environ.get("ANABRANCH_TESTS_UNTIL") or "inf")
-"""When a run has to end that would be stopped otherwise, in seconds since 1970; `.ci/run` sets it.
-
-It leaves three times the usual time, so tests are left out only where the machine is busy with
-something else.
-"""
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if time.time() > UNTIL:
-        pytest.skip("the time of this run is over (ANABRANCH_TESTS_UNTIL)")
 
 
 class RuntimeDoctests:
