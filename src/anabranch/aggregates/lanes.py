@@ -126,6 +126,12 @@ class LaneView(ABC):
     def at(self, statistic: Statistic) -> pa.Array:
         """The value at an index; null where there is no value."""
 
+    def number_at(self, statistic: Statistic) -> Floats:
+        """The value at an index as a float; 0 where there is no value."""
+        numbers = self.at(statistic).cast(pa.float64(), safe=False).fill_null(0.0)
+        floats: Floats = numbers.to_numpy(zero_copy_only=False)
+        return floats
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,6 @@ from sqlglot import expressions as exp
 from anabranch.aggregates.lanes import LaneView, Rank, Statistic
 from anabranch.aggregates.multiset import Weighted, in_order
 from anabranch.aggregates.sql import SqlCall, SqlReading
-from anabranch.aggregates.value_groups import Floats
 
 _HINT: Final = "write PERCENTILE(x, 0.9), or PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
 
@@ -72,9 +71,8 @@ def neighbours(fraction: float) -> tuple[Statistic, Statistic]:
 
 def between_neighbours(view: LaneView, fraction: float) -> pa.Array:
     """The percentile of each row, null where there is no value."""
-    found = [view.at(statistic) for statistic in neighbours(fraction)]
-    missing = found[0].is_null().to_numpy(zero_copy_only=False)
-    low, high = (_floats(part) for part in found)
+    low, high = (view.number_at(statistic) for statistic in neighbours(fraction))
+    missing = view.count == 0
     position = np.where(missing, 0.0, (view.count - 1) * fraction)
     between = low != high
     below = np.where(between, np.ceil(position) - position, 0.0)
@@ -83,9 +81,3 @@ def between_neighbours(view: LaneView, fraction: float) -> pa.Array:
     with np.errstate(invalid="ignore", over="ignore"):
         mixed = below * low + above * high
     return pa.array(np.where(exact, low, mixed), mask=missing)
-
-
-def _floats(values: pa.Array) -> Floats:
-    numbers = values.cast(pa.float64(), safe=False).fill_null(0.0)
-    floats: Floats = numbers.to_numpy(zero_copy_only=False)
-    return floats

@@ -16,7 +16,7 @@ from anabranch.kernels.aggregate.all_values import over_all_values
 from anabranch.kernels.aggregate.distinct_values import count_distinct
 from anabranch.kernels.aggregate.holistic import ArgumentValues, fresh_values
 from anabranch.kernels.aggregate.measures import Measures
-from anabranch.kernels.aggregate.order_statistics import revise_statistics
+from anabranch.kernels.aggregate.order_statistics import old_statistics, revise_statistics
 from anabranch.kernels.aggregate.peaks import Peaks, find_peaks
 from anabranch.kernels.aggregate.results import Results
 from anabranch.kernels.columns.combining import combine
@@ -366,8 +366,7 @@ class AggregateKernel(Stateful):
         """Old against new segments: equal starts and payloads keep their identity."""
         old_values = peaks.decoded(peaks.old)
         for measure in self.measures.holistic:
-            names = [lane.name for lane in measure.statistic_lanes]
-            old_values |= {name: revision.old_values(name) for name in names}
+            old_values |= old_statistics(measure, revision)
         old_there, new_there = revision.old[COUNT] > 0, revision.new[COUNT] > 0
         both = revision.complete & revision.old_row & new_row & old_there & new_there
         results = Results(self.measures, revision, old_values, new_values)

@@ -57,7 +57,7 @@ def revise_statistics(
     positions = np.flatnonzero(revision.touched & ~same_values(measure, revision))
     if not has_code(measure.ranked):
         if not len(positions) or not names:
-            return {name: revision.old_values(name) for name in names}
+            return old_statistics(measure, revision)
         return _move_values(measure, revision, arrived, moves, events, positions)
     columns = {name: _numbers(revision, name) for name in names}
     if len(positions) and names:
@@ -69,8 +69,19 @@ def revise_statistics(
             return walk(events, replace(asked, cut=past))
 
         _move(measure, revision, batch, columns, positions, onward)
-    missing = count == 0
-    return {name: pa.array(values, mask=missing) for name, values in columns.items()}
+    is_there = count > 0
+    return {name: pa.array(values * is_there) for name, values in columns.items()}
+
+
+def old_statistics(measure: Measure, revision: TimelineRevision) -> dict[str, pa.Array]:
+    """The lanes of the order statistics as they were.
+
+    Numbers are 0 where there was no value; other values are null there.
+    """
+    names = measure.statistic_columns()
+    if has_code(measure.ranked):
+        return {name: pa.array(_numbers(revision, name)) for name in names}
+    return {name: revision.old_values(name) for name in names}
 
 
 def _numbers(revision: TimelineRevision, name: str, *, missing: int = 0) -> Ints:

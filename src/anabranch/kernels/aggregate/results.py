@@ -33,7 +33,7 @@ class Results:
         if not len(positions):
             return same
         here = np.ones(len(positions), np.bool_)
-        old, new = (self.at(positions, np.full(len(positions), is_old)) for is_old in (True, False))
+        old, new = (self.at(positions, is_old) for is_old in (True, False))
         for was, now in zip(old, new, strict=True):
             here &= not_distinct(was, now)
         for measure in self.measures.holistic:
@@ -42,20 +42,34 @@ class Results:
         same[positions] = here
         return same
 
-    def at(self, positions: Ints, is_old: Mask) -> list[pa.Array]:
-        """The results at positions, one array per aggregate."""
+    def at(self, positions: Ints, is_old: Mask | bool) -> list[pa.Array]:
+        """The results at positions, one array per aggregate; as they were, or as they are."""
         revision = self.revision
-
-        def pick(was: np.ndarray, now: np.ndarray) -> np.ndarray:
-            return np.where(is_old, was[positions], now[positions])
-
-        whole = {name: pick(was, revision.new[name]) for name, was in revision.old.items()}
-        rows = pa.array(np.where(is_old, positions, positions + len(revision.ids)))
+        whole = {
+            name: _chosen(was, revision.new[name], positions, is_old)
+            for name, was in revision.old.items()
+        }
         values = {
-            name: pa.concat_arrays([was, self.new_values[name].cast(was.type)]).take(rows)
+            name: _chosen_values(was, self.new_values[name], positions, is_old)
             for name, was in self.old_values.items()
         }
         return self.measures.finish(whole, values)
+
+
+def _chosen(was: Ints, now: Ints, positions: Ints, is_old: Mask | bool) -> Ints:
+    if isinstance(is_old, bool):
+        return (was if is_old else now).take(positions)
+    return np.where(is_old, was.take(positions), now.take(positions))
+
+
+def _chosen_values(was: pa.Array, now: pa.Array, positions: Ints, is_old: Mask | bool) -> pa.Array:
+    now = now.cast(was.type)
+    if isinstance(is_old, bool):
+        return (was if is_old else now).take(pa.array(positions))
+    if was.type == pa.int64() and not was.null_count and not now.null_count:
+        return pa.array(_chosen(was.to_numpy(), now.to_numpy(), positions, is_old))
+    rows = pa.array(np.where(is_old, positions, positions + len(was)))
+    return pa.concat_arrays([was, now]).take(rows)
 
 
 def not_distinct(a: pa.Array, b: pa.Array) -> Mask:

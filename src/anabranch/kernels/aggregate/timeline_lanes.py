@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.aggregates.lanes import LaneView, Statistic, ValueLane
 from anabranch.aggregates.whole_sums import exact_of_limbs
 from anabranch.kernels.aggregate.argument_lanes import AdditiveLanes, ExtremeLane, StatisticLane
-from anabranch.kernels.columns.codes import has_code, value_of
+from anabranch.kernels.columns.codes import float_of, has_code, value_of
 from anabranch.kernels.columns.grouped import Floats, Ints, Mask
 from anabranch.model.numbers.digits import MINUS, NAN, PLUS
 from anabranch.model.numbers.exact_numbers import Exact
@@ -91,9 +91,22 @@ class TimelineLanes(LaneView):
 
     def at(self, statistic: Statistic) -> pa.Array:
         """The value at an index, out of its code where there is one."""
-        lane = self.values[StatisticLane(self.argument, statistic, self.ranked).name]
         if not has_code(self.ranked):
-            return lane
-        missing = lane.is_null().to_numpy(zero_copy_only=False)
-        codes = lane.fill_null(0).to_numpy(zero_copy_only=False)
-        return value_of(codes, missing, self.ranked)
+            return self._lane(statistic)
+        return value_of(self._codes(statistic), self.count == 0, self.ranked)
+
+    def number_at(self, statistic: Statistic) -> Floats:
+        """The value at an index as a float, 0 where there is no value."""
+        if not pa.types.is_floating(self.ranked):
+            return LaneView.number_at(self, statistic)  # slots know no `super()`
+        return np.where(self.count == 0, 0.0, float_of(self._codes(statistic)))
+
+    def _lane(self, statistic: Statistic) -> pa.Array:
+        return self.values[StatisticLane(self.argument, statistic, self.ranked).name]
+
+    def _codes(self, statistic: Statistic) -> Ints:
+        lane = self._lane(statistic)
+        if lane.null_count:  # as it was written before it had numbers everywhere
+            lane = lane.fill_null(0)
+        codes: Ints = lane.to_numpy(zero_copy_only=False)
+        return codes

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernels.columns.grouped import Ints, Mask
+from anabranch.kernels.columns.grouped import Floats, Ints, Mask
 
 _DIGITS: Final = 18
 """Decimals of so many digits fit into 64 bits."""
@@ -50,14 +50,18 @@ def code_of(values: pa.Array, kind: pa.DataType) -> Ints:
     return codes
 
 
+def float_of(codes: Ints) -> Floats:
+    """The floats that `code_of` gave numbers."""
+    return np.where(codes < 0, codes ^ _SIGN, codes).view(np.float64)
+
+
 def value_of(codes: Ints, missing: Mask, kind: pa.DataType) -> pa.Array:
     """The other way; null where it is missing."""
     types = pa.types
     if types.is_null(kind):
         return pa.nulls(len(codes))
     if types.is_floating(kind):
-        bits = np.where(codes < 0, codes ^ _SIGN, codes)
-        return pa.array(bits.view(np.float64), mask=missing).cast(kind)
+        return pa.array(float_of(codes), mask=missing).cast(kind)
     if types.is_decimal(kind):
         words = np.empty(2 * len(codes), np.int64)
         words[0::2], words[1::2] = codes, codes >> 63

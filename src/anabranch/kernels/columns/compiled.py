@@ -37,6 +37,7 @@ from anabranch.kernels.columns.compiled_runs import (
     recent,
     remaining,
     search,
+    set_bits,
     slices,
     survivors,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "rounded",
     "run_rows",
     "search",
+    "set_bits",
     "slices",
     "split_floats",
     "split_squares",

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.model.numbers.compiled import FLAG, IDS, INT, INTS, MASK, compiled
+from anabranch.model.numbers.compiled import BYTES, FLAG, IDS, INT, INTS, MASK, compiled
+from anabranch.model.numbers.hashing import Octets
 
 _SPARSE = 32
 """From this many stored rows per wanted id on, positions are guessed instead of galloped to."""
@@ -158,6 +159,24 @@ def slices(held: Ids, ids: Ids) -> tuple[Ints, Ints]:
                 last = middle
         high[row] = first
     return low, high
+
+
+@compiled(BYTES, INT, INT, INT)
+def set_bits(bits: Octets, offset: int, length: int, count: int) -> Ints:
+    """The positions, counted from `offset` on, of the `count` bits that are set; lowest bit first.
+
+    Every position is written, and the place moves on only behind a bit that is set: which bits
+    those are costs no wrong guess of a branch.
+    """
+    found = np.empty(count + 1, np.int64)
+    size = 0
+    for row in range(length):
+        at = row + offset
+        found[size] = row
+        size += (bits[at >> 3] >> (at & 7)) & 1
+        if size > count:
+            break
+    return found[:count]
 
 
 @compiled(INTS, INTS)

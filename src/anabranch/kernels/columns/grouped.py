@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from anabranch.model.numbers.hashing import load_compiled
 
@@ -95,6 +96,20 @@ def without(values: Ints, rows: Ints) -> Ints:
         return np.delete(values, rows)
     native().move_up(values, rows)
     return values[: len(values) - len(rows)]
+
+
+def true_rows(mask: pa.BooleanArray) -> Ints:
+    """The positions where a mask is true; where it is false or null there is none."""
+    if not is_compiled(len(mask)):
+        return np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
+    if mask.null_count:
+        mask = mask.fill_null(False)
+    count = mask.true_count
+    if count == len(mask):
+        return np.arange(count)
+    bits = np.frombuffer(mask.buffers()[1], np.uint8)
+    found: Ints = native().set_bits(bits, mask.offset, len(mask), count)
+    return found
 
 
 def is_identity(order: Ints) -> bool:

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import pyarrow as pa
 
 from anabranch.algebra.filter import Filter
+from anabranch.kernels.columns.grouped import true_rows
 from anabranch.kernels.contract.kernel import Stateless
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
@@ -42,5 +43,5 @@ class FilterKernel(Stateless):
         """Only true passes; false and null do not."""
         if not len(batch):
             return batch
-        keep = self.node.predicate.evaluate(batch.payload, len(batch))
-        return batch.where(keep.fill_null(False).to_numpy(zero_copy_only=False))
+        keep = true_rows(self.node.predicate.evaluate(batch.payload, len(batch)))
+        return batch if len(keep) == len(batch) else batch.take(keep)
