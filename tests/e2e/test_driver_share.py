@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.e2e.placement import share
 
 from anabranch import Engine, Stream
 from anabranch.errors import PlanError, StreamError
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS, ROWS_PER_TASK, TASK_ROWS
+from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS
 from anabranch.runtime.thresholds import thresholds
 
 pytestmark = pytest.mark.spark
@@ -34,23 +33,6 @@ QUERIES = {
     "GROUP BY k) AS c",
 }
 """No stage with memory, one, one shard only, two sides, an operator of its own, two stages."""
-
-
-@contextmanager
-def share(
-    engine: Engine, rows: int, *, plain: bool = True, parts_of: int = TASK_ROWS
-) -> Iterator[None]:
-    """Queries that start now leave the driver batches of up to so many rows, in such parts."""
-    before = engine.spark.conf.get(DRIVER_ROWS)
-    engine.spark.conf.set(ROWS_PER_TASK, str(parts_of))
-    engine.spark.conf.set(DRIVER_ROWS, str(rows))
-    engine.spark.conf.set(PLAIN_JOBS, str(plain).lower())
-    try:
-        yield
-    finally:
-        engine.spark.conf.set(DRIVER_ROWS, before)
-        engine.spark.conf.unset(PLAIN_JOBS)
-        engine.spark.conf.unset(ROWS_PER_TASK)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +72,7 @@ def contents(log: Path) -> list[Any]:
 def test_all_ways_write_the_same_log(engine: Engine, rows: Path, tmp_path: Path, name: str) -> None:
     found = []
     for way, (most, plain) in enumerate(((0, True), (0, False), (1_000_000, True))):
-        with share(engine, most, plain=plain):
+        with share(engine.spark, most, plain=plain):
             run = declared(engine, rows, name).start(tmp_path / f"{way}", available_now=True)
         run.await_end()
         # On a busy machine the driver may leave later batches to tasks.
@@ -101,7 +83,7 @@ def test_all_ways_write_the_same_log(engine: Engine, rows: Path, tmp_path: Path,
         told = any(row["rows_in"] is not None for row in seen)
         assert told == (not plain and name != "filter")
         found.append(contents(tmp_path / f"{way}"))
-    with thresholds(SIDE_BY_SIDE_FROM_ROWS=1), share(engine, 1_000_000, parts_of=3_000):
+    with thresholds(SIDE_BY_SIDE_FROM_ROWS=1), share(engine.spark, 1_000_000, parts_of=3_000):
         run = declared(engine, rows, name).start(tmp_path / "threads", available_now=True)
         run.await_end()
     assert [batch["ran"] for batch in run.metrics()][:3] == ["driver"] * 3
@@ -120,7 +102,7 @@ def test_a_query_may_change_places_with_every_start(
         engine.stream(folder, name="S", start="at", delay=50, replace=True)
         query = engine.sql("SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 5000) GROUP BY k")
         in_driver = number % 3 == 1
-        with share(engine, 1_000_000 * in_driver, plain=number % 3 == 0):
+        with share(engine.spark, 1_000_000 * in_driver, plain=number % 3 == 0):
             run = query.start(tmp_path / "log", available_now=True)
         run.await_end()
         assert [batch["ran"] for batch in run.metrics()] == ["driver" if in_driver else "tasks"]
@@ -144,7 +126,7 @@ def test_larger_batches_go_to_tasks_and_smaller_ones_to_the_driver(
     engine: Engine, rows: Path, tmp_path: Path
 ) -> None:
     for most, where in ((ROWS - 1, "tasks"), (ROWS, "driver")):
-        with share(engine, most):
+        with share(engine.spark, most):
             run = declared(engine, rows, "count").start(tmp_path / f"{most}", available_now=True)
         run.await_end()
         assert run.metrics()[0]["ran"] == where
@@ -163,7 +145,7 @@ def test_code_of_users_stays_in_tasks(engine: Engine, rows: Path, tmp_path: Path
 
     engine.register(twice)
     engine.stream(rows, name="S", start="at", delay=50, replace=True)
-    with share(engine, 1_000_000):
+    with share(engine.spark, 1_000_000):
         run = engine.sql("SELECT twice(v) AS w FROM S WHERE k = 1").start(
             tmp_path / "log", available_now=True
         )
@@ -177,7 +159,7 @@ def test_an_error_in_the_driver_is_the_same_error(engine: Engine, tmp_path: Path
     said = set()
     for most in (0, 1_000):
         stream = engine.stream(file, name="S", replace=True)
-        with share(engine, most):
+        with share(engine.spark, most):
             run = stream.agg(n="COUNT(*)").start(tmp_path / f"{most}", available_now=True)
         with pytest.raises(StreamError) as problem:
             run.await_end()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from tests.e2e.placement import share
 
 from anabranch import Engine, LogicalStream, read_batches, write_stream
 from anabranch.algebra.source import Source
@@ -106,14 +107,21 @@ def test_drawn_scripts_on_spark(spark: object, tmp_path: Path) -> None:
     assert answered > QUERIES // 3
 
 
-def test_drawn_scripts_give_the_same_however_their_files_are_cut(
-    spark: object, tmp_path: Path
+def test_drawn_scripts_give_the_same_however_their_files_are_cut_and_wherever_batches_run(
+    spark: Any, tmp_path: Path
 ) -> None:
+    in_driver = 0
     for number, case in enumerate(drawn(CUT)):
         outputs = []
-        for shards, parts in ((1, 1), (3, 3)):
-            root = tmp_path / f"{number}-{shards}"
-            _, query, run = start(spark, root, case, shards, parts)
-            run.await_end()
+        for shards, parts, driver_rows in ((1, 1, 0), (3, 3, 0), (3, 3, 1_000_000)):
+            root = tmp_path / f"{number}-{shards}-{driver_rows}"
+            with share(spark, driver_rows):
+                _, query, run = start(spark, root, case, shards, parts)
+                run.await_end()
+            places = {each["ran"] for each in run.metrics() if each["rows_in"]}
+            in_driver += places == {"driver"}
+            assert driver_rows or "driver" not in places
             outputs.append(list(read_batches(root / "out.jsonl", query.schema)))
-        assert_identical(*outputs)
+        assert_identical(outputs[0], outputs[1])
+        assert_identical(outputs[0], outputs[2])
+    assert in_driver >= CUT // 2
