@@ -90,6 +90,8 @@ test-size: setup ## queries over millions of rows on Spark against an independen
 
 test-deep: export ANABRANCH_HYPOTHESIS ?= nightly
 test-deep: setup ## all tests with many examples, 100,000 per operator, the slow ones too; hours
+	ANABRANCH_HYPOTHESIS=ci NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/numba-with-bounds \
+	$(BIN)/pytest -q -m 'not deep and not slow' -n 2 tests/kernels
 	$(BIN)/pytest -q -m 'not spark and not faults and not size' -n 2
 	$(BIN)/pytest -q -m 'spark and not faults and not size'
 

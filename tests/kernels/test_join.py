@@ -14,8 +14,10 @@ from anabranch.algebra.analysis.join_band import Band
 from anabranch.algebra.join import Join, JoinKind
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
+from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.columns.stretches import near_stretches
+from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
 from anabranch.testing import assert_agrees, schedules, streams
 
@@ -100,3 +102,20 @@ def test_what_is_near_enough_shares_a_stretch(
             if both_odd or right - below <= left <= right + above:
                 mine = {stretch for row, stretch in stretches[0] if row == i}
                 assert next(stretch for row, stretch in stretches[1] if row == j) in mine
+
+
+@pytest.mark.parametrize("kind", get_args(JoinKind))
+def test_a_withdrawal_of_an_event_that_never_came_is_refused(kind: JoinKind) -> None:
+    """Also where many of them meet few that came: loops never write where nothing is."""
+    runner = LocalRunner(join(kind, "k = j"))
+    came, unknown = 20, 300
+    rows = came + unknown
+    payload = pa.record_batch([["a"] * rows, list(range(rows))], schema=RIGHT.schema)
+    ends = np.where(np.arange(rows) < came, 5, 9), np.where(np.arange(rows) < came, 9, 5)
+    one = pa.record_batch([["a"], [0]], schema=LEFT.schema)
+    steps = [
+        {"R": EventBatch(payload, np.full(rows, 5), *ends)},
+        {"L": EventBatch(one, np.array([5]), np.array([5]), np.array([9]))},
+    ]
+    with pytest.raises(StreamError, match="never inserted"):
+        list(map(runner.step, steps))

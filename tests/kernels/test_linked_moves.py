@@ -7,10 +7,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.kernels.columns import grouped as columns
+from anabranch.kernels.columns.compiled_matches import linked
 from anabranch.kernels.columns.hash_filter import HashFilter, linked_moves
 from anabranch.kernels.contract.column_names import CLASS, END, ID, JOIN_ROW_CHECK, ROW, TIME
 from anabranch.kernels.contract.kernel import SortedRun
@@ -46,6 +47,15 @@ def test_no_linked_move_is_left_out(moves: list[Move]) -> None:
             leaves = end[row] != start[row] and (*event, end[row]) in reached
             reaches = (*event, new_end[row]) in left
             assert row in found or not (leaves or reaches)
+
+
+@given(MOVES)
+@example([(0, 5, 0, 3), (0, 5, 3, 2), (0, 5, 0, 4)])
+def test_linked_moves_stay_within_their_array(moves: list[Move]) -> None:
+    """As plain Python the loop raises where compiled code would write behind the end."""
+    payload, start, end, new_end = columns_of(moves)
+    found = columns.native().linked(payload, start, end, new_end)
+    assert linked.py_func(payload, start, end, new_end).tolist() == found.tolist()
 
 
 @given(MOVES)

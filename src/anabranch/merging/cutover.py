@@ -18,6 +18,8 @@ from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
 
 _LOOK: Final = 0.2
+_MEMBERSHIP: Final = ("attach", "detach", "rejoin")
+"""The commands after which a merge reads a copy, or does not; others are about what it reads."""
 
 
 @explained("ab.cutover")
@@ -70,6 +72,8 @@ def cutover(
                 hint="give it more time, or find out why it is slow; nothing was changed",
             )
         time.sleep(_LOOK)
+    # Somebody may have detached the new copy meanwhile, or replaces it by the old one.
+    _refuse_gone(folder, source, Path(old).name, Path(new).name, str(merged))
     command = Command(verb="detach", source=source, copy=Path(old).name)
     name = folder.put(command)
     while True:
@@ -107,7 +111,9 @@ def _refuse_gone(folder: ControlFolder, source: str, old: str, new: str, merged:
     about = [
         each["verb"]
         for each in commands
-        if each and (each.get("source"), each.get("copy")) == (source, new)
+        if each
+        and each["verb"] in _MEMBERSHIP
+        and (each.get("source"), each.get("copy")) == (source, new)
     ]
     if about and about[-1] == "detach":
         raise PlanError(

@@ -289,7 +289,8 @@ def linked(payload: Ids, start: Ints, end: Ints, new_end: Ints) -> Ints:
         row = found[index]
         at = _place(payload[row], start[row], new_end[row], shift)
         reached[at >> 3] |= np.uint8(1 << (at & 7))
-    result = np.empty(reaching + leaving, np.int64)
+    # Every row is written before it is known whether it counts: also behind the last one that does.
+    result = np.empty(reaching + leaving + 1, np.int64)
     size = cursor = 0
     for row in range(len(start)):
         is_linked = cursor < reaching and found[cursor] == row

@@ -37,6 +37,7 @@ from anabranch.kernels.contract.column_names import CLASS, END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.join.event_identity import HASHES, event_hashes, same_events
 from anabranch.kernels.trace.event_trace import add_up, added_up
+from anabranch.kernels.trace.ranked_events import unknown_event
 from anabranch.kernels.trace.rows_at import RowsAt
 from anabranch.kernels.trace.runs import Merge, gather, search, slices, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
@@ -360,7 +361,11 @@ def _held_by_columns(
 
 
 def _netted(held: HeldEvents, segments: Sequence[int], low: Ints) -> HeldEvents:
-    """The same events with counts that are added up."""
+    """The same events with counts that are added up, none of them below 0.
+
+    Raises:
+        StreamError: More went than came.
+    """
     if held.count is None or not (held.count < 0).any():
         return held
     rows, owner = held.rows, held.owner
@@ -369,7 +374,10 @@ def _netted(held: HeldEvents, segments: Sequence[int], low: Ints) -> HeldEvents:
         left = _cancelled(rows, events, segments)
         if not (left < 0).any():
             return replace(held, count=left)
-    return replace(held, count=_added_up(rows, *events, taken(low, owner)))
+    left = _added_up(rows, *events, taken(low, owner))
+    if (left < 0).any():
+        raise unknown_event("a join")
+    return replace(held, count=left)
 
 
 def _ranges(run: SortedRun, ids: Ids, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints]]:

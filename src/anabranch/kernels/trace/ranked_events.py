@@ -291,11 +291,11 @@ def alive_parts(
     return parts
 
 
-def unknown_event() -> StreamError:
+def unknown_event(where: str = "an aggregate that keeps events") -> StreamError:
     """More went than ever came."""
     return StreamError(
         "an adjust or withdrawal of an event that was never inserted",
-        where="an aggregate that keeps events",
+        where=where,
         hint="run `anabranch check` on the source; every adjust must name the end that was "
         "last announced",
     )
