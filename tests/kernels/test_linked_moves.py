@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -55,7 +56,8 @@ def test_linked_moves_stay_within_their_array(moves: list[Move]) -> None:
     """As plain Python the loop raises where compiled code would write behind the end."""
     payload, start, end, new_end = columns_of(moves)
     found = columns.native().linked(payload, start, end, new_end)
-    assert linked.py_func(payload, start, end, new_end).tolist() == found.tolist()
+    compiled: Any = linked
+    assert compiled.py_func(payload, start, end, new_end).tolist() == found.tolist()
 
 
 @given(MOVES)
