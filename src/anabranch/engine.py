@@ -241,6 +241,8 @@ class Engine(Declares):
         """The queries of a script, with streams of its own: nothing of it stays in this engine."""
         apart = Engine(self.spark, modules=self._registry.modules)
         apart._registry.connectors.update(self._registry.connectors)
+        for function in self._registry.scalars.values():
+            apart.register(function, replace=True)
         return apart.script(text, name=name)
 
     def _execute(self, statement: Statement) -> Any:
