@@ -62,3 +62,39 @@ def test_functions_that_were_dropped_are_not_known_apart(script: str) -> None:
     engine.sql("DROP FUNCTION twice")
     with pytest.raises(QueryError, match="twice"):
         read(engine, script)
+
+
+MODULES = """
+import anabranch as ab
+
+@ab.udf
+def twice(n: int) -> int:
+    return {factor} * n
+"""
+
+
+def module_file(folder: Path, name: str, factor: int) -> str:
+    file = folder / name
+    file.write_text(MODULES.format(factor=factor))
+    return str(file)
+
+
+def test_files_that_are_handed_in_count_before_what_the_engine_knows(
+    script: str, tmp_path: Path
+) -> None:
+    engine = engine_with(twice)
+    [query] = read(engine, script, (module_file(tmp_path, "other.py", 20),))
+    assert doubled(query) == [80]
+    # Only there.
+    assert doubled(read(engine, script)[0]) == [8]
+
+
+def test_a_function_that_is_read_again_is_the_same_function(script: str, tmp_path: Path) -> None:
+    alike, other = module_file(tmp_path, "alike.py", 2), module_file(tmp_path, "other.py", 3)
+    engine = engine_with()
+    first, again = (read(engine, script, (alike,))[0].node for _ in range(2))
+    assert first == again
+    assert read(engine, script, (other,))[0].node != first
+    # It is also the one that the engine was given.
+    engine.register(twice)
+    assert read(engine, script, (alike,))[0].node == read(engine, script)[0].node

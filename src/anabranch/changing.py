@@ -17,6 +17,7 @@ from anabranch.migrate.executed_queries import PlanAll
 from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
+from anabranch.migrate.operators import has_other_code
 from anabranch.model.time import BEGINNING
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -196,7 +197,7 @@ class RunningGroup:
             self.leave(self._named(record.what), force=record.force, record=record)
             return
         assert record.text is not None
-        queries = self._host.read_apart(record.text, record.script)
+        queries = self._host.read_apart(record.text, record.script, record.modules)
         if not queries:
             where = record.script or "the query that joins"
             raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
@@ -308,7 +309,7 @@ def _bound(
         output = _named_output(record, members)
         return output, asked[output], measurements.statistics.for_plans()
     assert record.text is not None
-    queries = host.read_apart(record.text, record.script)
+    queries = host.read_apart(record.text, record.script, record.modules)
     where = record.script or "the changed query"
     if not queries:
         raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
@@ -321,7 +322,7 @@ def _bound(
             hint="write all queries of the group, in their order",
         )
     pairs = enumerate(zip(queries, asked, strict=True))
-    changed = [n for n, (new, old) in pairs if new.node != old.node]
+    changed = [n for n, (new, old) in pairs if _is_other(new, old, where=where)]
     if len(changed) != 1:
         raise PlanError(
             f"{len(changed)} queries of the script differ from those that run",
@@ -329,6 +330,11 @@ def _bound(
             hint="change one query at a time",
         )
     return changed[0], queries[changed[0]], None
+
+
+def _is_other(new: AskedQuery, old: AskedQuery, *, where: str) -> bool:
+    """Whether a query of a script has another plan than the one that runs, or calls other code."""
+    return new.node != old.node or has_other_code(new.node, old.node, where=where)
 
 
 def _named_output(record: MigrationRecord, members: Sequence[Run]) -> int:

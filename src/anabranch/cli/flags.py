@@ -87,6 +87,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         ),
     ),
     "explain": (not_with("--all", "every", "as_json"),),
+    "migrate": (not_with("--reoptimize", "reoptimize", "modules"),),
     "state": (not_with("--quarantine", "quarantine", "check"),),
     "top": (not_with("--once", "once", "interval"),),
     "diff": (not_with("--json", "as_json", "limit"),),

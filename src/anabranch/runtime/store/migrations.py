@@ -63,6 +63,7 @@ class MigrationRecord:
         to: Where the results of a query that joins go; with `reoptimize` the folder that was named,
             which tells one of several queries from the others.
         force: A query leaves although others read its log.
+        modules: The Python files with operators and functions that were handed in with the text.
     """
 
     number: int
@@ -85,6 +86,7 @@ class MigrationRecord:
     verb: MigrationVerb = field(default="change", metadata=OMITTED)
     to: str | None = field(default=None, metadata=OMITTED)
     force: bool = field(default=False, metadata=OMITTED)
+    modules: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
     def since(self, clock: Clock) -> str:
         """T as people read it; empty while it is not known.
