@@ -88,6 +88,15 @@ def test_of_several_queries_the_one_that_differs_changes(tmp_path: Path) -> None
         written.differs(written.queries(), written.queries())
 
 
+def test_of_several_copies_for_a_merge_the_one_that_differs_changes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    copies = [each.canonical() for each in written.queries()]
+    assert written.differs(copies, written.queries(least=4)) == 0
+    assert written.differs(copies, written.queries(version=2)) == 1
+    with pytest.raises(PlanError, match="0 queries of the script differ"):
+        written.differs(copies, written.queries())
+
+
 def test_of_several_queries_the_one_that_calls_other_code_changes(tmp_path: Path) -> None:
     written = Written(tmp_path)
     assert written.differs(written.queries(), written.queries(version=2)) == 1

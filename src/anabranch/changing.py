@@ -14,6 +14,7 @@ from anabranch.algebra.node import Node
 from anabranch.errors import EngineError, PlanError
 from anabranch.host import Host
 from anabranch.migrate.executed_queries import PlanAll
+from anabranch.migrate.healing import in_form_of
 from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
@@ -334,7 +335,8 @@ def _bound(
 
 def _is_other(new: AskedQuery, old: AskedQuery, *, where: str) -> bool:
     """Whether a query of a script has another plan than the one that runs, or calls other code."""
-    return new.node != old.node or has_other_code(new.node, old.node, where=where)
+    node = in_form_of(old, new).node
+    return node != old.node or has_other_code(node, old.node, where=where)
 
 
 def _named_output(record: MigrationRecord, members: Sequence[Run]) -> int:
