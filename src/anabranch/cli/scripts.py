@@ -37,6 +37,17 @@ PlanOption = Annotated[
 """The option of every command that plans queries."""
 
 
+ReoptimizeOption = Annotated[
+    str,
+    typer.Option(
+        "--reoptimize",
+        help="'auto': while it runs, the query changes to another plan when what it measures says "
+        "that this has been much cheaper for a while; 'off': its plan stays.",
+    ),
+]
+"""The option of every command that runs queries for long."""
+
+
 def register_operators(engine: Engine, files: list[str] | None) -> None:
     """Let the queries of an engine call what is in Python files."""
     for file in files or ():
