@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from anabranch.changing import _named_output
+import anabranch as ab
+from anabranch.changing import _bound, _named_output
+from anabranch.engine import Engine
 from anabranch.errors import PlanError
+from anabranch.host import Host
 from anabranch.runtime.sources.location import full_path
 from anabranch.runtime.store.migrations import MigrationRecord
 
@@ -36,3 +39,64 @@ def test_the_query_whose_output_is_named_is_planned_anew(tmp_path: Path) -> None
     # The only one needs no name.
     members = members[:1]
     assert named(None) == named("_checkpoint") == 0
+
+
+class Written:
+    """A script of two queries, one of which calls a user operator."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "bids.jsonl").write_text('{"stable": "forever"}\n')
+        self.declared = f"CREATE STREAM Bid (item INT, price INT) SOURCE '{folder}/bids.jsonl'"
+
+    def queries(self, version: int = 1, least: int = 3) -> list[Any]:
+        engine = Engine()
+        engine.register(operator(version))
+        return engine.script(
+            f"{self.declared};\n"
+            f"SELECT item, price FROM Bid WHERE price > {least};\n"
+            "SELECT largest(price) AS it FROM Bid GROUP BY HOPPING(10, 10);"
+        )
+
+    def differs(self, now: list[Any], then: list[Any]) -> int:
+        """The number of the query that a script changes."""
+        host = Host(start_spark=lambda: None, modules={}, read_apart=lambda *_: then)
+        members: list[Any] = []
+        nothing: Any = None
+        record = MigrationRecord(number=1, text="it")
+        return _bound(host, nothing, members, record, now)[0]
+
+
+def operator(number: int) -> Any:
+    @ab.uda(name="largest", version=number)
+    class Largest:
+        def initial(self) -> list[int]:
+            return []
+
+        def add(self, state: list[int], v: int) -> list[int]:
+            return [*state, v]
+
+        def compute(self, state: list[int]) -> int:
+            return max(state) + number
+
+    return Largest
+
+
+def test_of_several_queries_the_one_that_differs_changes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    assert written.differs(written.queries(), written.queries(least=4)) == 0
+    with pytest.raises(PlanError, match="0 queries of the script differ"):
+        written.differs(written.queries(), written.queries())
+
+
+def test_of_several_copies_for_a_merge_the_one_that_differs_changes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    copies = [each.canonical() for each in written.queries()]
+    assert written.differs(copies, written.queries(least=4)) == 0
+    assert written.differs(copies, written.queries(version=2)) == 1
+    with pytest.raises(PlanError, match="0 queries of the script differ"):
+        written.differs(copies, written.queries())
+
+
+def test_of_several_queries_the_one_that_calls_other_code_changes(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    assert written.differs(written.queries(), written.queries(version=2)) == 1

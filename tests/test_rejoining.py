@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,12 @@ class Group:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = str(folder / "checkpoint")
+        self.asked_for: list[str] = []
         self.declared = DECLARED.format(folder=folder)
         (folder / "bids.jsonl").write_text('{"stable": "forever"}\n')
 
-    def read(self, text: str, name: str | None = None) -> list[Any]:
+    def read(self, text: str, name: str | None = None, modules: Sequence[str] = ()) -> list[Any]:
+        self.asked_for.extend(modules)
         return Engine().script(text, name=name)
 
     def script(self, *least: int) -> str:
@@ -119,6 +123,31 @@ def test_a_query_that_joined_and_became_another_one_is_that(group: Group) -> Non
     group.note(verb="change", output=1, text=group.script(1, 5), script="it.sql")
     group.has(1, 5, last=2)
     assert group.now(1) == [FIRST, ("dear", "dear")]
+
+
+def test_a_group_of_copies_is_found_again_behind_a_change(group: Group) -> None:
+    group.added(3, "dear")
+    group.note(verb="change", output=0, text=group.script(2, 3), script="it.sql")
+    group.note(verb="change", output=1, text=group.script(2, 5), script="it.sql")
+    # The query of the script is a copy that a merge reads, the one that joined is not.
+    [second, dear] = group.read(group.script(2, 5))
+    asked = (plan_fingerprint(PLAN([second.canonical(), dear]).physical),)
+    in_force = PlanInForce(migration=3, file="plan", asked=asked)
+    about = QueryRecord(query="q", shards=1, in_force=in_force)
+    write_query_record(Folder.at(group.home), about)
+    copies = [replace(each, query=each.query.canonical()) for each in group.members(2)]
+    found = members_now(copies, group.home, group.read, PLAN)
+    assert [each.name for each in found] == ["query_1", "dear"]
+
+
+def test_a_query_that_joined_is_read_with_the_modules_that_were_handed_in(group: Group) -> None:
+    group.added(3, "dear", modules=("/it/mine.py",))
+    group.note(
+        verb="change", output=1, text=group.script(1, 5), script="it.sql", modules=("/it/more.py",)
+    )
+    group.has(1, 5, last=2)
+    assert group.now(1) == [FIRST, ("dear", "dear")]
+    assert group.asked_for == ["/it/mine.py", "/it/more.py"]
 
 
 def test_where_records_do_not_tell_the_script_is_left_as_it_is(group: Group) -> None:

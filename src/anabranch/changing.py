@@ -14,9 +14,11 @@ from anabranch.algebra.node import Node
 from anabranch.errors import EngineError, PlanError
 from anabranch.host import Host
 from anabranch.migrate.executed_queries import PlanAll
+from anabranch.migrate.healing import in_form_of
 from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
+from anabranch.migrate.operators import has_other_code
 from anabranch.model.time import BEGINNING
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -196,7 +198,7 @@ class RunningGroup:
             self.leave(self._named(record.what), force=record.force, record=record)
             return
         assert record.text is not None
-        queries = self._host.read_apart(record.text, record.script)
+        queries = self._host.read_apart(record.text, record.script, record.modules)
         if not queries:
             where = record.script or "the query that joins"
             raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
@@ -308,7 +310,7 @@ def _bound(
         output = _named_output(record, members)
         return output, asked[output], measurements.statistics.for_plans()
     assert record.text is not None
-    queries = host.read_apart(record.text, record.script)
+    queries = host.read_apart(record.text, record.script, record.modules)
     where = record.script or "the changed query"
     if not queries:
         raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
@@ -321,7 +323,7 @@ def _bound(
             hint="write all queries of the group, in their order",
         )
     pairs = enumerate(zip(queries, asked, strict=True))
-    changed = [n for n, (new, old) in pairs if new.node != old.node]
+    changed = [n for n, (new, old) in pairs if _is_other(new, old, where=where)]
     if len(changed) != 1:
         raise PlanError(
             f"{len(changed)} queries of the script differ from those that run",
@@ -329,6 +331,12 @@ def _bound(
             hint="change one query at a time",
         )
     return changed[0], queries[changed[0]], None
+
+
+def _is_other(new: AskedQuery, old: AskedQuery, *, where: str) -> bool:
+    """Whether a query of a script has another plan than the one that runs, or calls other code."""
+    node = in_form_of(old, new).node
+    return node != old.node or has_other_code(node, old.node, where=where)
 
 
 def _named_output(record: MigrationRecord, members: Sequence[Run]) -> int:

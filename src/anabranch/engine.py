@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -36,6 +37,7 @@ from anabranch.language.text.statements import (
     Statement,
 )
 from anabranch.launch import QueryOutput, start_planned
+from anabranch.migrate.operators import same_function
 from anabranch.planning import plan_queries
 from anabranch.reading import read_statements
 from anabranch.rebinding import BoundQuery
@@ -115,6 +117,7 @@ class Engine(Declares):
         self._cores = cores
         self._settings = dict(settings or {})
         self._registry = Registry(modules)
+        self._handed_in: dict[str, ScalarFunction] = {}
         self._host = Host(
             start_spark=self._start_spark,
             sql=self.sql,
@@ -237,10 +240,22 @@ class Engine(Declares):
         """The modules that queries can call, by name in small letters."""
         return self._registry.modules
 
-    def _read_apart(self, text: str, name: str | None) -> list[Stream]:
-        """The queries of a script, with streams of its own: nothing of it stays in this engine."""
+    def _read_apart(self, text: str, name: str | None, modules: Sequence[str] = ()) -> list[Stream]:
+        """The queries of a script, with streams of its own, which this engine does not get.
+
+        What the Python files of `modules` have counts before what has the same name here.
+        """
         apart = Engine(self.spark, modules=self._registry.modules)
         apart._registry.connectors.update(self._registry.connectors)
+        for function in self._registry.scalars.values():
+            apart.register(function, replace=True)
+        for each in chain.from_iterable(map(operators_in, modules)):
+            # Read again, it is still the function that others call, and shares what they compute.
+            known = {**self._handed_in, **self._registry.scalars}
+            now = same_function(each, known) if isinstance(each, ScalarFunction) else each
+            if isinstance(now, ScalarFunction):
+                self._handed_in[now.name] = now
+            apart.register(now, replace=True)
         return apart.script(text, name=name)
 
     def _execute(self, statement: Statement) -> Any:

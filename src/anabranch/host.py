@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from anabranch.adapt.decision import Reoptimize
 from anabranch.algebra.modules.user_operator import Template
@@ -20,7 +20,14 @@ def _no_sql(text: str) -> Any:
     )
 
 
-def _no_script(text: str, name: str | None) -> list[Any]:
+class ReadApart(Protocol):
+    """Reads the queries of a script that knows nothing of the streams of an engine."""
+
+    def __call__(self, text: str, name: str | None, modules: Sequence[str] = ()) -> list[Any]:
+        """Those of a text with its name; `modules` are Python files that were handed in with it."""
+
+
+def _no_script(text: str, name: str | None, modules: Sequence[str] = ()) -> list[Any]:  # noqa: ARG001
     return [_no_sql(name or text)]
 
 
@@ -37,7 +44,7 @@ class Host:
         versions: How many versions of its state a query keeps.
         reoptimize: When queries change their plans by themselves; None: never.
         sql: Runs the statements of a script in the engine.
-        read_apart: The queries of a script that knows nothing of the engine.
+        read_apart: The queries of a script that knows nothing of the streams of the engine.
         modules: The user operators that queries can call, by name.
         runs: The queries that were started.
         closing: What is closed when the engine stops, in this order.
@@ -46,7 +53,7 @@ class Host:
     start_spark: Callable[[], Any]
     modules: Mapping[str, Template]
     sql: Callable[[str], Any] = _no_sql
-    read_apart: Callable[[str, str | None], list[Any]] = _no_script
+    read_apart: ReadApart = _no_script
     session: Any = None
     shards: int | None = None
     versions: int = KEEP

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
+from anabranch.host import ReadApart
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.sources.location import full_path
@@ -19,9 +20,6 @@ from anabranch.targets import Target
 
 if TYPE_CHECKING:
     from anabranch.stream import Stream
-
-ReadApart = Callable[[str, str | None], "list[Stream]"]
-"""Reads the queries of a script, given its text and its name."""
 
 
 @final
@@ -108,7 +106,7 @@ def _after(
     if record.text is None or record.to is None:
         # It was added in Python: nobody else knows the query.
         return None
-    query = read(record.text, record.script)[-1]
+    query = read(record.text, record.script, record.modules)[-1]
     return [*members, GroupMember(name=record.what, query=query, to=record.to, is_joined=True)]
 
 
@@ -121,7 +119,7 @@ def _changed(
         return None
     if record.reoptimize or not members[number].is_joined:
         return list(members)
-    queries = [] if record.text is None else read(record.text, record.script)
+    queries = [] if record.text is None else read(record.text, record.script, record.modules)
     if len(queries) != len(members):
         return None
     found = list(members)

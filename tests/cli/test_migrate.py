@@ -43,6 +43,39 @@ def test_a_query_that_does_not_run_changes_with_its_next_start(
     )
 
 
+def test_modules_are_handed_in_by_their_full_paths(
+    changes: MigrationFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.py", "more.py"):
+        (tmp_path / name).write_text("")
+    both = ["--modules", "mine.py", "--modules", f"{tmp_path}/more.py"]
+    assert migrate(tmp_path, *both).exit_code == 0
+    words = ["add", str(tmp_path), str(tmp_path / "new.sql"), "--to", "more", *both[:2]]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    changed, added = changes.waiting()
+    assert changed.modules == (f"{tmp_path}/mine.py", f"{tmp_path}/more.py")
+    assert added.modules == (f"{tmp_path}/mine.py",)
+
+
+def test_modules_that_are_not_there_or_mean_nothing_are_refused(
+    changes: MigrationFolder, tmp_path: Path
+) -> None:
+    missing = migrate(tmp_path, "--modules", "nowhere.py")
+    assert missing.exit_code == 2
+    assert "there is no file with modules 'nowhere.py'" in missing.stderr
+    (tmp_path / "mine.py").write_text("")
+    words = ["migrate", str(tmp_path), "--reoptimize", "--modules", str(tmp_path / "mine.py")]
+    assert "--modules has no meaning with --reoptimize" in CliRunner().invoke(app, words).stderr
+    assert changes.records() == []
+
+
+def test_records_of_before_have_no_modules(changes: MigrationFolder) -> None:
+    written = changes.write(MigrationRecord(number=1, text="SELECT 1 AS one"))
+    assert "modules" not in (changes.folder.read_json("1.json") or {})
+    assert changes.read(1) == written
+
+
 def test_the_beginning_of_time_has_a_name(changes: MigrationFolder, tmp_path: Path) -> None:
     changes.add(
         MigrationRecord(number=0, state="finished", how="clip", at=-(2**63), reason="nothing")

@@ -136,8 +136,11 @@ MEANINGLESS: Final = [
         ["--trigger", "1 s"],
         ["--shards", "2"],
         ["--metrics-port", "0"],
+        ["--reoptimize", "auto"],
     )
 ] + [
+    (["run", "q.sql", "--plan", "as-written"], ["--reoptimize", "auto"]),
+    (["replicate", "q.sql", "--to", "all", "--plan", "as-written"], ["--reoptimize", "auto"]),
     (["run", "q.sql"], ["--trigger", "1 s"]),
     (["run", "q.sql"], ["--changed"]),
     (["run", "q.sql", "--until", "5"], ["--follow"]),

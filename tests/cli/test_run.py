@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -34,6 +35,25 @@ def test_watermark_emission_is_for_windows_of_the_time_axis(tmp_path: Path) -> N
     code, said = run(tmp_path, "watermark")
     assert code == 2
     assert "PlanError: emission 'watermark' needs a window of the time axis" in said
+
+
+@pytest.mark.parametrize(("words", "wanted"), [([], "off"), (["--reoptimize", "auto"], "auto")])
+def test_the_engine_is_told_whether_plans_change_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], wanted: str
+) -> None:
+    told: list[Any] = []
+
+    class ToldError(Exception):
+        pass
+
+    def engine(**options: Any) -> None:
+        told.append(options["reoptimize"])
+        raise ToldError
+
+    monkeypatch.setattr("anabranch.engine.Engine", engine)
+    (tmp_path / "q.sql").write_text(SCRIPT)
+    CliRunner().invoke(app, ["run", str(tmp_path / "q.sql"), "--to", str(tmp_path / "x"), *words])
+    assert told == [wanted]
 
 
 def test_another_emission_is_refused_with_those_there_are(tmp_path: Path) -> None:

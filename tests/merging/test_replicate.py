@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -158,10 +159,14 @@ def test_copies_have_places_of_their_own(tmp_path: Path) -> None:
     assert str(tmp_path / "all" / "copies" / "highest-2") in words
     assert "--canonical" in words
     assert words.count("1 second") == 1
+    assert "--reoptimize" not in words
     other = tmp_path / "other.sql"
     other.write_text("SELECT 1")
     made = replicate([script, other], tmp_path / "all")
     assert list(made.members) == ["highest-1", "other-2", "merge"]
+    made = replicate(script, tmp_path / "all", reoptimize="auto")
+    for name, member in made.members.items():
+        assert (member.words[-2:] == ["--reoptimize", "auto"]) == (name != "merge")
 
 
 def test_what_cannot_run_is_refused(tmp_path: Path) -> None:
@@ -169,3 +174,6 @@ def test_what_cannot_run_is_refused(tmp_path: Path) -> None:
         replicate("nothing.sql", tmp_path)
     with pytest.raises(PlanError, match="nothing to run"):
         replicate([], tmp_path)
+    wrong: Any = "sometimes"
+    with pytest.raises(PlanError, match="reoptimize must be one of off, auto"):
+        replicate("nothing.sql", tmp_path, reoptimize=wrong)

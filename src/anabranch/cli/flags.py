@@ -51,6 +51,12 @@ def not_with(flag: str, parameter: str, *names: str) -> Rule:
     )
 
 
+_OPTIMIZED: Final = Rule(
+    ("reoptimize",),
+    lambda params: params["plan"] != "as-written",
+    "with --plan as-written",
+    "leave it out: a plan as it was written is the only one",
+)
 _LOCAL: Final = "leave it out, or use --engine spark: the local engine reads the present input once"
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -58,12 +64,13 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             (
                 *("follow", "every", "changed", "checkpoint", "trigger", "shards"),
-                *("metrics_port", "estimate"),
+                *("metrics_port", "estimate", "reoptimize"),
             ),
             lambda params: params["engine"] != "local",
             "with --engine local",
             _LOCAL,
         ),
+        _OPTIMIZED,
         not_with("--all", "every", "estimate"),
         Rule(
             ("follow",),
@@ -87,6 +94,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         ),
     ),
     "explain": (not_with("--all", "every", "as_json"),),
+    "migrate": (not_with("--reoptimize", "reoptimize", "modules"),),
     "state": (not_with("--quarantine", "quarantine", "check"),),
     "top": (not_with("--once", "once", "interval"),),
     "diff": (not_with("--json", "as_json", "limit"),),
@@ -109,6 +117,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             "with several scripts",
             "leave it out: each of several scripts runs once",
         ),
+        _OPTIMIZED,
     ),
     "lmerge": (
         Rule(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.flags import span_or_never
-from anabranch.cli.scripts import Modules, PlanOption
+from anabranch.cli.scripts import Modules, PlanOption, ReoptimizeOption
 from anabranch.runtime.query.asking.waiting import noted_signals
 
 
@@ -33,6 +33,7 @@ def replicate(
     detach_after: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "10 minutes",
     as_json: Annotated[bool, typer.Option("--json", help="Print status lines as JSON.")] = False,
     plan: PlanOption = "optimized",
+    reoptimize: ReoptimizeOption = "off",
     modules: Modules = None,
 ) -> None:
     r"""Run copies of a query in separate processes, and merge their output.
@@ -50,7 +51,7 @@ def replicate(
     from anabranch.merging.replicate import replicate as make
     from anabranch.runtime.query.options import check_flags
 
-    check_flags({"--trigger": trigger, "--plan": plan})
+    check_flags({"--trigger": trigger, "--plan": plan, "--reoptimize": reoptimize})
 
     def tell(line: str) -> None:
         typer.echo(json.dumps({"event": line}) if as_json else line, err=not as_json)
@@ -69,6 +70,7 @@ def replicate(
         detach_after=span_or_never(detach_after),
         modules=modules or (),
         plan=plan,  # type: ignore[arg-type]
+        reoptimize=reoptimize,  # type: ignore[arg-type]
         tell=tell,
     )
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted, work:

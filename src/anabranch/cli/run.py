@@ -11,6 +11,7 @@ from anabranch.cli.queries.running import announced, wait_for
 from anabranch.cli.scripts import (
     Modules,
     PlanOption,
+    ReoptimizeOption,
     all_queries,
     last_query,
     register_operators,
@@ -79,6 +80,7 @@ def run(
         typer.Option("--allow-unbounded", help="Accept a query whose state grows without bound."),
     ] = False,
     plan: PlanOption = "optimized",
+    reoptimize: ReoptimizeOption = "off",
     revisions: Annotated[
         str,
         typer.Option(
@@ -146,16 +148,16 @@ def run(
     flags: dict[str, Any] = {"--to": to, "--emit": emit, "--checkpoint": checkpoint}
     flags |= {"--trigger": trigger, "--shards": shards, "--metrics-port": metrics_port}
     flags |= {"--plan": plan, "--revisions": revisions, "--replay": replay}
-    flags |= {"--estimate": estimate}
+    flags |= {"--estimate": estimate, "--reoptimize": reoptimize}
     check_flags(flags)
     # A target that cannot be written to is refused before anything starts.
     if every:
         folder_for_all(to)
     else:
         choose_sink(to, None)
-    if shards is not None:
+    if shards is not None or reoptimize == "auto":
         _tell_what_happens()
-    with Engine(shards=shards) as own:
+    with Engine(shards=shards, reoptimize=reoptimize) as own:  # type: ignore[arg-type]
         register_operators(own, modules)
         options: dict[str, Any] = {"emit": emit, "plan": plan}
         # The input of a backfill ends, and so does what it has to remember.
@@ -199,7 +201,7 @@ def run(
 
 
 def _tell_what_happens() -> None:
-    """What takes long at the start is told on standard error."""
+    """What takes long at the start, and that a plan changes, is told on standard error."""
     log = logging.getLogger("anabranch")
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anabranch.errors import QueryError
+from anabranch.errors import PlanError, QueryError
 
 if TYPE_CHECKING:
     from anabranch.engine import Engine
@@ -37,10 +37,37 @@ PlanOption = Annotated[
 """The option of every command that plans queries."""
 
 
+ReoptimizeOption = Annotated[
+    str,
+    typer.Option(
+        "--reoptimize",
+        help="'auto': while it runs, the query changes to another plan when what it measures says "
+        "that this has been much cheaper for a while; 'off': its plan stays.",
+    ),
+]
+"""The option of every command that runs queries for long."""
+
+
 def register_operators(engine: Engine, files: list[str] | None) -> None:
     """Let the queries of an engine call what is in Python files."""
     for file in files or ():
         engine.register_file(file)
+
+
+def module_paths(files: list[str] | None) -> tuple[str, ...]:
+    """The full paths of Python files that a running process shall read: it may be elsewhere.
+
+    Raises:
+        PlanError: There is no such file.
+    """
+    from anabranch.runtime.sources.location import full_path
+
+    for file in files or ():
+        if not Path(file).is_file():
+            raise PlanError(
+                f"there is no file with modules '{file}'", where="--modules", hint="check the path"
+            )
+    return tuple(full_path(file) for file in files or ())
 
 
 def read_text(file: str) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from anabranch.runtime.query.state_view import find_checkpoint
 from anabranch.runtime.sources.files.log_folder import ANY_QUERY, LogFolder, write_part
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.migrations import MigrationFolder
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.stream import Stream
 
@@ -255,10 +257,21 @@ def _copy(source: Path, target: Path) -> int:
         ],
     )
     _demand_state(target / "state", last)
+    _refuse_requests(str(target))
     # Spark ends a query when another one with the same identity is started in its session.
     (target / "spark" / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
     (target / "spark" / ".metadata.crc").unlink(missing_ok=True)
     return last
+
+
+def _refuse_requests(checkpoint: str) -> None:
+    """A change that waits was asked of the other query; what is in force is no request any more."""
+    changes, stored = MigrationFolder.of(checkpoint), read_query_record(checkpoint)
+    in_force = None if stored is None else stored.in_force
+    for record in changes.waiting():
+        if in_force is None or record.number != in_force.migration:
+            why = "it was asked of the query that this one is a copy of: ask for it again"
+            changes.write(replace(record, state="refused", reason=why))
 
 
 def _demand_state(state: Path, last: int) -> None:

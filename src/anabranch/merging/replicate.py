@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from anabranch.algebra.analysis.merge_case import Case
 from anabranch.algebra.merge import MergePolicy, refuse_case
@@ -22,7 +22,7 @@ from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS
 from anabranch.model.clock import MICROSECONDS
 from anabranch.model.time import FOREVER, Time
 from anabranch.runtime.option import DURATION, Option, count, table_of
-from anabranch.runtime.query.options import RUN_OPTIONS, PlanChoice
+from anabranch.runtime.query.options import REOPTIMIZE_FLAG, RUN_OPTIONS, PlanChoice
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.windowed import Span
 
@@ -51,6 +51,7 @@ REPLICATE_OPTIONS: Final = table_of(
     Option(name="lag", kind=DURATION),
     MERGE_OPTIONS["detach_after"],
     MERGE_OPTIONS["feedback"],
+    REOPTIMIZE_FLAG,
 )
 
 
@@ -299,6 +300,7 @@ def replicate(
     merge: Sequence[str] = (),
     modules: Sequence[str | Path] = (),
     plan: PlanChoice = "optimized",
+    reoptimize: Literal["off", "auto"] = "off",
     tell: Tell = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> Replication:
@@ -323,6 +325,7 @@ def replicate(
         merge: More words for `anabranch merge`.
         modules: Python files with aggregates, operators and functions that the scripts call.
         plan: `as-written` switches the optimizer off in every copy, as for `Stream.start`.
+        reoptimize: `auto`: copies change their plans by themselves while they run, as for `Engine`.
         tell: Is told what happens, a line at a time.
         environment: For the processes; None: that of this one.
 
@@ -335,6 +338,7 @@ def replicate(
     REPLICATE_OPTIONS["copies"].checked(copies, where="replicate(...)")
     REPLICATE_OPTIONS["trigger"].checked(trigger, where="replicate(...)")
     RUN_OPTIONS["plan"].checked(plan, where="replicate(...)")
+    REPLICATE_OPTIONS["reoptimize"].checked(reoptimize, where="replicate(...)")
     for name, value in (("lag", lag), ("detach_after", detach_after), ("feedback", feedback)):
         REPLICATE_OPTIONS[name].checked(value, where="replicate(...)")
     # A wrong word would end every process that is started with it, again and again.
@@ -360,6 +364,8 @@ def replicate(
         output = folder / COPIES / name
         words = ["run", str(path), "--canonical", "--follow", *often, "--to", str(output)]
         words += ["--checkpoint", str(work / f"{name}.checkpoint"), "--plan", plan]
+        # A plan as it was written is the only one.
+        words += ["--reoptimize", "auto"] if reoptimize == "auto" and plan == "optimized" else []
         for file in modules:
             words += ["--modules", str(Path(file).absolute())]
         members[name] = _member(name, words, work, output)

@@ -46,8 +46,8 @@ def healed_query(
     Raises:
         PlanError: A copy that a merge reads would be cut.
     """
-    is_copy = old.is_copy or is_for_merge(old.node)
-    found = new.canonical() if is_copy else new
+    is_copy = _is_copy(old)
+    found = in_form_of(old, new)
     why = obstacle
     if not isinstance(old.node, Coalesce) or not isinstance(found.node, Coalesce):
         why = "its events are not coalesced, but as its sources have them or in order"
@@ -63,6 +63,15 @@ def healed_query(
             "--script new.sql`) and let the merge continue with that (`anabranch cutover`)",
         )
     return new, False
+
+
+def in_form_of(old: AskedQuery, new: AskedQuery) -> AskedQuery:
+    """The query that takes the place of another one: that of a copy becomes a copy again."""
+    return new.canonical() if _is_copy(old) else new
+
+
+def _is_copy(query: AskedQuery) -> bool:
+    return query.is_copy or is_for_merge(query.node)
 
 
 def unhealable(sink: Sink, emit: Emission, *, is_revised: bool) -> str | None:

@@ -130,14 +130,14 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
         outputs=step.numbers,
     )
     # What may fail comes first.
-    data = seal_work(work)
+    plan = seal_work(work)
     outputs = _outputs(assembly, work, layout, step)
     _seed(assembly, work.plan, layout, step)
     reached("migration seeded", step.batch)
     in_force = PlanInForce(
         migration=step.migration,
-        file=folder.write_plan(data),
-        then="" if step.then is None else folder.write_plan(seal_work(step.then)),
+        file=folder.write_plan(*plan),
+        then="" if step.then is None else folder.write_plan(*seal_work(step.then)),
         asked=tuple(dict.fromkeys(step.asked)),
     )
     streaming = [each.name for each in work.frames if each.frame.isStreaming]

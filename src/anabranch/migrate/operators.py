@@ -134,6 +134,19 @@ def refuse_other_functions(new: Node, running: Sequence[Node], *, where: str) ->
             )
 
 
+def same_function(read: ScalarFunction, known: Mapping[str, ScalarFunction]) -> ScalarFunction:
+    """The one that is known by its name, where that is declared alike and does the same."""
+    there = known.get(read.name)
+    if there is None or replace(read, identity=there.identity) != there:
+        return read
+    return there if code_hash(there.code) == code_hash(read.code) else read
+
+
+def has_other_code(new: Node, old: Node, *, where: str) -> bool:
+    """Whether user operators of two equal plans differ in what they do."""
+    return revised_plan(new, [old], where=where).node != new
+
+
 def _operators(nodes: Sequence[Node]) -> Iterator[UserOperator]:
     seen: set[UserOperator] = set()
     for node in nodes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from anabranch.cli.scripts import read_text
+from anabranch.cli.scripts import Modules, module_paths, read_text
 from anabranch.errors import PlanError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def migrate(
         float, typer.Option(metavar="SECONDS", help="So long the command waits for the change.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Answer with a JSON object.")] = False,
+    modules: Modules = None,
 ) -> None:
     r"""Change a query while it runs: from an instant T on the answer is that of another query.
 
@@ -50,9 +51,13 @@ def migrate(
     one stream. The changed script declares its streams as the running one does. A query that does
     not run changes when it is started again. Exit code 1: the change was refused.
 
+    The script calls the modules that the query was started with, and those of --modules in their
+    place: so a user operator gets another version, or other code.
+
     \b
     clip    both plans run until no row that was read before matters any more
     replay  the new plan first reads again what it needs; T is the stable point
+    state   user operators with other code go on with the state that there is
 
     \b
     $ anabranch migrate out.jsonl highest-2.sql
@@ -74,6 +79,7 @@ def migrate(
         to=full_path(checkpoint) if reoptimize else None,
         what=name or "",
         requested_at=time.time(),
+        modules=module_paths(modules),
     )
     record, clock, when = handed_in(checkpoint, wanted, at, wait)
     if as_json:

@@ -10,7 +10,7 @@ import typer
 
 from anabranch.cli.queries.entries import RunningQueries
 from anabranch.cli.queries.migrate import handed_in
-from anabranch.cli.scripts import read_text
+from anabranch.cli.scripts import Modules, module_paths, read_text
 from anabranch.errors import PlanError
 
 if TYPE_CHECKING:
@@ -45,12 +45,14 @@ def add(
     ] = None,
     wait: Wait = 30.0,
     as_json: AsJson = False,
+    modules: Modules = None,
 ) -> None:
     r"""Let a query join those that run: one process, one checkpoint, and common parts run once.
 
     The last SELECT of the script joins with the next batch. The script declares its streams as the
     running ones are declared. By clip it answers from an instant T on, by replay from the
-    beginning. Exit code 1: it was refused, and the others run on as they were.
+    beginning. It calls the modules that the others were started with, and those of --modules.
+    Exit code 1: it was refused, and the others run on as they were.
 
     \b
     $ anabranch add report more.sql --to report/dear --name dear
@@ -79,6 +81,7 @@ def add(
         # The process that runs may have begun in another folder.
         to=to if sink_scheme(to) is not None else full_path(to),
         requested_at=time.time(),
+        modules=module_paths(modules),
     )
     _tell(checkpoint, wanted, at, wait, as_json=as_json)
 

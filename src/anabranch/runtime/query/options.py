@@ -69,6 +69,11 @@ TARGET: Final = ValueKind(
 SESSION: Final = ValueKind("a Spark session", "spark", _session)
 REOPTIMIZE: Final = ValueKind("'off', 'auto', or Reoptimize", "'auto'", _reoptimize)
 
+REOPTIMIZE_FLAG: Final = Option(
+    name="reoptimize", kind=word("off", "auto"), default="off", nullable=False, flag="--reoptimize"
+)
+"""Of the command line, and of processes that are started by it."""
+
 RUN_OPTIONS: Final = table_of(
     Option(name="to", kind=TARGET, applies_to=_STARTS - {"to_df"}, flag="--to"),
     Option(name="foreach", kind=FUNCTION, applies_to=frozenset({"start", "run_local"})),
@@ -186,6 +191,7 @@ RUN_OPTIONS: Final = table_of(
         default="off",
         nullable=False,
         applies_to=frozenset({"Engine"}),
+        flag="--reoptimize",
         local=False,
     ),
     Option(
@@ -258,6 +264,8 @@ def check_flags(given: Mapping[str, Any]) -> None:
         PlanError: A value is not what its option takes.
     """
     by_flag = {option.flag: option for option in RUN_OPTIONS.values() if option.flag is not None}
+    # Its settings are for Python.
+    by_flag["--reoptimize"] = REOPTIMIZE_FLAG
     for flag, value in given.items():
         if value is None:
             continue

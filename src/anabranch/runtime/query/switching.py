@@ -23,14 +23,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn, final
 
-from pyspark import cloudpickle
-
 from anabranch.errors import AnabranchError, EngineError, PlanError
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.time import Time
 from anabranch.runtime.query.work import Work
-from anabranch.runtime.store.migrations import MigrationFolder
+from anabranch.runtime.store.migrations import MigrationFolder, PlanForm
+from anabranch.runtime.store.plan_form import as_bytes, unreadable
 from anabranch.runtime.store.query_record import read_query_record
 
 if TYPE_CHECKING:
@@ -169,15 +168,17 @@ class Switcher:
             return found
 
 
-def seal_work(work: Work) -> bytes:
+def seal_work(work: Work) -> tuple[bytes, PlanForm]:
     """What a query computes as bytes, without DataFrames, which live in one process only.
+
+    With them goes what can read them.
 
     Raises:
         PlanError: Something that it refers to cannot be written down.
     """
     try:
         bare = replace(work, frames=(), older=None)
-        data: bytes = cloudpickle.dumps(bare)  # type: ignore[no-untyped-call]
+        return as_bytes(bare)
     except (pickle.PicklingError, TypeError, AttributeError) as problem:
         raise PlanError(
             "the changed query cannot be written to the checkpoint",
@@ -185,7 +186,6 @@ def seal_work(work: Work) -> bytes:
             hint="a function refers to an object that exists in this process only: a "
             "connection, a lock, a session; open it inside the function",
         ) from problem
-    return data
 
 
 def work_in_force(checkpoint: str | None, asked: Work) -> Work:
@@ -215,14 +215,14 @@ def load_work(folder: MigrationFolder, file: str, asked: Work) -> Work:
     Raises:
         EngineError: It cannot be read.
     """
+    form = folder.read_form(file)
+    why = None if form is None else unreadable(form)
+    if why is not None:
+        raise _unreadable_plan(folder, file, form, why)
     try:
         work = pickle.loads(folder.read_plan(file))  # noqa: S301 (its name is its hash)
     except (ImportError, AttributeError, TypeError, pickle.UnpicklingError) as problem:
-        raise EngineError(
-            "the plan of a query that was changed while it ran cannot be read by this version",
-            where=f"{folder.folder.path}/{file}: {problem}",
-            hint="resume the query with the version of Anabranch that wrote the checkpoint",
-        ) from problem
+        raise _unreadable_plan(folder, file, form, str(problem)) from problem
     assert isinstance(work, Work)
     return replace(
         work,
@@ -233,4 +233,17 @@ def load_work(folder: MigrationFolder, file: str, asked: Work) -> Work:
         keep=asked.keep,
         revisions=asked.revisions,
         replay=asked.replay,
+    )
+
+
+def _unreadable_plan(
+    folder: MigrationFolder, file: str, form: PlanForm | None, why: str
+) -> EngineError:
+    writer = "the version of Anabranch that wrote the checkpoint"
+    if form is not None:
+        writer = f"what wrote the checkpoint: Anabranch {form.version} on Python {form.python}"
+    return EngineError(
+        "the plan of a query that was changed while it ran cannot be read by this version",
+        where=f"{folder.folder.path}/{file}: {why}",
+        hint=f"resume the query with {writer}; or start it anew, with another checkpoint",
     )

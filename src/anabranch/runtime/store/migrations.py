@@ -1,7 +1,8 @@
 """Changes of a running query, in the folder `migrations` of its checkpoint.
 
 `<number>.json` has the record of a change. `plan-<hash>.pickle` is what the query computes since a
-change: `query.json` names the one that is in force, and that alone decides after a crash.
+change: `query.json` names the one that is in force, and that alone decides after a crash; what can
+read it is in `plan-<hash>.json`.
 `moves-<number>.arrow` is what the output takes over in the batch of a change; it goes when a later
 batch is committed.
 """
@@ -9,6 +10,7 @@ batch is committed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, final
 
@@ -32,6 +34,7 @@ PLAN: Final = "plan-"
 MOVES: Final = "moves-"
 """How names of files begin with what an output takes over in the batch of a change."""
 
+_FORM_HINT: Final = "resume the query with the version of Anabranch that wrote the checkpoint"
 _HINT: Final = "remove the file: the query does not need it to resume"
 
 
@@ -63,6 +66,7 @@ class MigrationRecord:
         to: Where the results of a query that joins go; with `reoptimize` the folder that was named,
             which tells one of several queries from the others.
         force: A query leaves although others read its log.
+        modules: The Python files with operators and functions that were handed in with the text.
     """
 
     number: int
@@ -85,6 +89,7 @@ class MigrationRecord:
     verb: MigrationVerb = field(default="change", metadata=OMITTED)
     to: str | None = field(default=None, metadata=OMITTED)
     force: bool = field(default=False, metadata=OMITTED)
+    modules: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
     def since(self, clock: Clock) -> str:
         """T as people read it; empty while it is not known.
@@ -130,6 +135,24 @@ class PlanInForce:
     file: str
     then: str = ""
     asked: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanForm:
+    """What wrote a plan, and what can read it.
+
+    Attributes:
+        version: The version of Anabranch.
+        python: The version of Python.
+        has_code: Whether it has code of users, which only this version of Python can run.
+        classes: By the name of each class of which it has objects, a hash of the names of fields.
+    """
+
+    version: str
+    python: str
+    has_code: bool
+    classes: Mapping[str, str]
 
 
 @final
@@ -186,11 +209,20 @@ class MigrationFolder:
         found = [each for each in self.records() if each.state in ("requested", "switched")]
         return next((each for each in found if each.state == "switched"), next(iter(found), None))
 
-    def write_plan(self, data: bytes) -> str:
+    def write_plan(self, data: bytes, form: PlanForm) -> str:
         """Keep what a query computes from now on; its name says what is in it."""
         name = f"{PLAN}{hashlib.sha256(data).hexdigest()}.pickle"
+        self.folder.write_json(_form_of(name), plain(form))
         self.folder.write(name, data)
         return name
+
+    def read_form(self, name: str) -> PlanForm | None:
+        """What can read a plan; None for one that was written before that was noted."""
+        content = self.folder.read_json(_form_of(name))
+        if content is None:
+            return None
+        where = f"{self.folder.path}/{_form_of(name)}"
+        return record(PlanForm, content, where=where, hint=_FORM_HINT)
 
     def read_plan(self, name: str) -> bytes:
         """What a query computes.
@@ -210,6 +242,12 @@ class MigrationFolder:
 
     def remove_files(self, *but: str) -> None:
         """Remove the plans that are not in force any more, and what outputs have taken over."""
+        kept = {*but, *map(_form_of, but)}
         for name in self.folder.names():
-            if name.startswith((PLAN, MOVES)) and name not in but:
+            if name.startswith((PLAN, MOVES)) and name not in kept:
                 self.folder.remove(name)
+
+
+def _form_of(plan: str) -> str:
+    """The name of the file with the form of a plan."""
+    return f"{plan.removesuffix('.pickle')}.json"
