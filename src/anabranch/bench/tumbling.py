@@ -75,6 +75,7 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
             folder,
             files=size.files,
             rows_per_file=size.rows_per_file,
+            files_per_batch=size.files_per_batch,
             keys=KEYS,
             per_second=RATE,
             corrected=share,
@@ -151,6 +152,7 @@ def _anabranch(
         delay="5 seconds" if ordered else None,
         chronon=None if ordered else "1 microsecond",
         max_files_per_batch=size.files_per_batch,
+        max_rows_per_batch=None,
     )
     query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
     run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)
