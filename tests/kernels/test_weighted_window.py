@@ -22,6 +22,7 @@ from anabranch.errors import StreamError
 from anabranch.expressions.expression import Expression
 from anabranch.kernels.stateless import weighted_window
 from anabranch.kernels.stateless.weighted_window import WeightedWindowKernel
+from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
 from anabranch.model.payload import freeze
 from anabranch.model.time import FOREVER, Duration
@@ -158,6 +159,26 @@ def test_an_event_is_there_before_it_is_adjusted(
             there[(*event, old)] -= 1
             assert there[(*event, old)] >= 0
         there[(*event, new)] += 1
+
+
+@given(st.sampled_from([(3, 2), (10, 10), (4, 3)]), SHORT)
+def test_events_that_come_and_go_whole_are_weighed_together_as_one_by_one(
+    grid: tuple[int, int], stream: PhysicalStream
+) -> None:
+    size, slide = map(Duration, grid)
+    node = WeightedWindow(
+        input=SOURCE, size=size, slide=slide, granule=Duration(1), weight="n", powers=False
+    )
+    kernel = WeightedWindowKernel(node)
+    batch = stream.batches()[0]
+    batch = batch.where((batch.end == batch.start) | (batch.new_end == batch.start))
+
+    def moves(rows: EventBatch) -> Counter[tuple[object, ...]]:
+        payloads = [freeze(tuple(row.values())) for row in rows.payload.to_pylist()]
+        return Counter(zip(payloads, rows.start, rows.end, rows.new_end, strict=True))
+
+    alone = (moves(kernel.apply(batch.between(row, row + 1))) for row in range(len(batch)))
+    assert moves(kernel.apply(batch)) == sum(alone, Counter[tuple[object, ...]]())
 
 
 @pytest.mark.parametrize(

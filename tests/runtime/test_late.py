@@ -63,6 +63,28 @@ def test_promises_within_a_piece_count_for_the_rows_behind_them() -> None:
     assert moves(*piece, late="drop", promised=0) == [(5, 5, 9), (8, 8, 9)]
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(lambda s, n: Insert(P, s, s + n), st.integers(0, 9), st.integers(1, 9)),
+            st.builds(Stable, st.integers(0, 9).map(Time)),
+        ),
+        max_size=9,
+    ),
+    st.integers(0, 9),
+)
+def test_a_row_is_late_by_the_stable_points_in_front_of_it(
+    piece: list[Element], promised: int
+) -> None:
+    kept, bound = [], promised
+    for element in piece:
+        if isinstance(element, Stable):
+            bound = max(bound, element.time)
+        elif isinstance(element, Insert) and element.start >= bound:
+            kept.append((element.start, element.start, element.end))
+    assert moves(*piece, late="drop", promised=promised) == kept
+
+
 def test_a_failure_says_which_row_broke_which_promise() -> None:
     promise = Promise(source="gps", late="fail", delay=Duration(5))
     with pytest.raises(StreamError) as raised:

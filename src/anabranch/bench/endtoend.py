@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report
+from anabranch.bench.spark_times import without_empty_batches
 from anabranch.engine import Engine
 from anabranch.errors import EngineError
 
@@ -209,6 +210,7 @@ def _anabranch(engine: Engine, rows: Path, work: Path, reader: TimeReader) -> Ca
 
 def _spark(engine: Engine, rows: Path, work: Path, reader: TimeReader) -> Callable[[], None]:
     peers = spark_peers("endtoend")
-    query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
+    with without_empty_batches(engine.spark):
+        query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
     stop: Callable[[], None] = query.stop
     return stop

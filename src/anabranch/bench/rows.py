@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+JITTER: Final = 500_000
+"""A row is at most so many microseconds early or late."""
 
 ELEMENTS = pa.schema(
     [
@@ -26,7 +30,7 @@ def draw_rows(
     """Keys, values and times (microseconds) of rows number `first` and on."""
     random = np.random.default_rng([seed, first])
     times = (np.arange(first, first + count) * 1_000_000) // per_second
-    times = np.maximum(times + random.integers(-500_000, 500_000, count), 0)
+    times = np.maximum(times + random.integers(-JITTER, JITTER, count), 0)
     return random.integers(0, keys, count), random.random(count), times
 
 
@@ -56,6 +60,7 @@ def write_elements(
     *,
     files: int,
     rows_per_file: int,
+    files_per_batch: int,
     keys: int,
     per_second: int,
     corrected: float,
@@ -63,23 +68,43 @@ def write_elements(
 ) -> None:
     """The same rows as elements with explicit stable points, a share of them taken back.
 
-    A correction withdraws a row of the same file and stands right after all its inserts.
+    A file withdraws rows of the file that stands where it does in the batch before, so all that it
+    corrects has been answered: with 4 files in a batch, file 6 withdraws rows of file 2. To keep
+    the number of rows, a file has fewer inserts then; files of the first batch withdraw nothing.
+
+    A stable point leaves room for such withdrawals, and does not depend on the share: after file 6
+    it is before the first row of file 3, which file 7 corrects.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    back = round(rows_per_file * corrected / (1 + corrected))
     for number in range(files):
-        inserts = round(rows_per_file / (1 + corrected))
-        k, v, ts = draw_rows(seed, number * inserts, inserts, keys, per_second)
-        back = np.random.default_rng([seed, number, 1]).choice(
-            inserts, rows_per_file - inserts, replace=False
-        )
-        last = (number + 1) * inserts * 1_000_000 // per_second - 500_000
-        insert = _part("insert", ts, ts + 1, None, k, v)
-        withdraw = _part("adjust", ts[back], ts[back] + 1, ts[back], k[back], v[back])
+        before = number - files_per_batch
+        random = np.random.default_rng([seed, number, 1])
+        first = number * rows_per_file
+        k, v, ts = draw_rows(seed, first, rows_per_file, keys, per_second)
+        kept = _kept(seed, number, rows_per_file, back if before >= 0 else 0)
+        parts = [_part("insert", ts[kept], ts[kept] + 1, None, k[kept], v[kept])]
+        positions = np.arange(len(kept), dtype=np.float64)
+        if before >= 0 and back:
+            k, v, ts = draw_rows(seed, before * rows_per_file, rows_per_file, keys, per_second)
+            there = _kept(seed, before, rows_per_file, back if before >= files_per_batch else 0)
+            gone = np.sort(random.choice(there, back, replace=False))
+            parts.append(_part("adjust", ts[gone], ts[gone] + 1, ts[gone], k[gone], v[gone]))
+            # Corrections come between the inserts, not as a block.
+            positions = np.append(positions, np.sort(random.random(back)) * len(kept))
+        rows = pa.concat_tables(parts).take(np.argsort(positions, kind="stable"))
+        earliest = (before + 1) * rows_per_file * 1_000_000 // per_second - JITTER
         promise = pa.table(
-            {"kind": ["stable"], "start": [last]}, schema=pa.schema(list(ELEMENTS)[:2])
+            {"kind": ["stable"], "start": [max(earliest, 0)]}, schema=pa.schema(list(ELEMENTS)[:2])
         )
-        table = pa.concat_tables([insert, withdraw, promise], promote_options="default")
+        table = pa.concat_tables([rows, promise], promote_options="default")
         pq.write_table(table.select(ELEMENTS.names), folder / f"elements-{number:05}.parquet")
+
+
+def _kept(seed: int, number: int, rows: int, left_out: int) -> np.ndarray:
+    """Which rows of a file are inserted, in their order."""
+    random = np.random.default_rng([seed, number, 2])
+    return np.sort(random.choice(rows, rows - left_out, replace=False))
 
 
 def _part(

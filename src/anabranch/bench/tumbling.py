@@ -5,21 +5,23 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_elements, write_rows
 from anabranch.bench.spark_times import batch_times, without_driver
+from anabranch.bench.warming import warm_up
 from anabranch.engine import Engine
 
 KEYS = 1_000
 RATE = 20_000
-_FASTER: Final = 1.03
-"""A run that is not faster than the best by so much says that it is warm."""
+
+Batches: TypeAlias = Sequence[Mapping[str, float]]
+"""Rows and seconds of each batch of a run."""
 
 
 @final
@@ -27,27 +29,47 @@ _FASTER: Final = 1.03
 class TumblingSize:
     """How much is measured. The first batch of each run is warm-up.
 
-    Before anything counts, Spark and we run up to `warm_ups` times, until that is no faster than
-    the time before: Spark's compiler needs several runs.
+    Before anything counts, each way runs up to `warm_ups` times, until that is no faster than
+    before. Python state is slow: it gets the first `slow_files` files, in batches of as many files
+    as all others, and runs `slow_warm_ups` times before it counts.
     """
 
     files: int
     rows_per_file: int
     files_per_batch: int
-    slow_files: int
     repeats: int
     warm_ups: int
+    slow_files: int
+    slow_warm_ups: int
 
 
 SIZES: Final[Mapping[Form, TumblingSize]] = {
     "full": TumblingSize(
-        files=28, rows_per_file=250_000, files_per_batch=4, slow_files=8, repeats=3, warm_ups=6
+        files=28,
+        rows_per_file=250_000,
+        files_per_batch=4,
+        repeats=3,
+        warm_ups=8,
+        slow_files=12,
+        slow_warm_ups=1,
     ),
     "quick": TumblingSize(
-        files=8, rows_per_file=100_000, files_per_batch=2, slow_files=2, repeats=1, warm_ups=2
+        files=8,
+        rows_per_file=100_000,
+        files_per_batch=2,
+        repeats=1,
+        warm_ups=2,
+        slow_files=4,
+        slow_warm_ups=0,
     ),
     "smoke": TumblingSize(
-        files=2, rows_per_file=1_000, files_per_batch=1, slow_files=1, repeats=1, warm_ups=0
+        files=2,
+        rows_per_file=1_000,
+        files_per_batch=1,
+        repeats=1,
+        warm_ups=0,
+        slow_files=1,
+        slow_warm_ups=0,
     ),
 }
 
@@ -75,50 +97,44 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
             folder,
             files=size.files,
             rows_per_file=size.rows_per_file,
+            files_per_batch=size.files_per_batch,
             keys=KEYS,
             per_second=RATE,
             corrected=share,
         )
     write_rows(rows, files=size.files, rows_per_file=size.rows_per_file, keys=KEYS, per_second=RATE)
-    # Python state is slow: it gets the first files of the same input, in batches of their size.
     slow.mkdir()
     for file in sorted(rows.iterdir())[: size.slow_files]:
         (slow / file.name).symlink_to(file)
-    speeds: dict[str, list[float]] = {}
     peers = spark_peers("tumbling")
 
-    def note(name: str, repeat: int, batches: Sequence[Mapping[str, float]]) -> None:
-        speeds.setdefault(name, []).append(speed(batches))
-        report.measured(
-            name, repeat=repeat, rows_per_s=round(speeds[name][-1]), batches=list(batches)
+    def native(work: Path) -> Batches:
+        return batch_times(peers.native_tumbling(engine.spark, rows, work, size.files_per_batch))
+
+    def own(work: Path) -> Batches:
+        return _anabranch(engine, rows, work, size, ordered=True)
+
+    def tasks(work: Path) -> Batches:
+        with without_driver(engine.spark):
+            return own(work)
+
+    def elements(folder: Path) -> Callable[[Path], Batches]:
+        return lambda work: _anabranch(engine, folder, work, size, ordered=False)
+
+    def python_state(work: Path) -> Batches:
+        return batch_times(
+            peers.python_state_tumbling(engine.spark, slow, work, size.files_per_batch)
         )
 
-    def native(work: Path) -> list[dict[str, float]]:
-        path = work / "native"
-        return batch_times(peers.native_tumbling(engine.spark, rows, path, size.files_per_batch))
-
-    def own(work: Path) -> list[dict[str, float]]:
-        return _anabranch(engine, rows, work / "own", size, ordered=True)
-
-    def tasks(work: Path) -> list[dict[str, float]]:
-        with without_driver(engine.spark):
-            return own(work / "tasks")
-
-    for name, run in (("spark", native), ("anabranch", own), ("tasks", tasks)):
-        for count, rate in enumerate(_warm(run, root / f"warm-{name}", size.warm_ups)):
-            report.measured(name, warm_up=count, rows_per_s=round(rate))
-    for repeat in range(size.repeats):
-        work = root / f"repeat-{repeat}"
-        note("spark", repeat, native(work))
-        note("anabranch", repeat, own(work))
-        note("tasks", repeat, tasks(work))
-        note("elements", repeat, _anabranch(engine, plain, work / "plain", size, ordered=False))
-        note("corrected", repeat, _anabranch(engine, corrected, work / "10%", size, ordered=False))
-    state = peers.python_state_tumbling(
-        engine.spark, slow, root / "python-state", max(1, size.slow_files // 2)
-    )
-    note("python_state", 0, batch_times(state))
-    median = {name: statistics.median(values) for name, values in speeds.items()}
+    ways: Mapping[str, Callable[[Path], Batches]] = {
+        "spark": native,
+        "anabranch": own,
+        "tasks": tasks,
+        "elements": elements(plain),
+        "corrected": elements(corrected),
+        "python_state": python_state,
+    }
+    median = _medians(ways, root, size, report)
     for name, value in median.items():
         report.figure(f"{name}_rows_per_s", value)
     report.figure("vs_spark", median["anabranch"] / median["spark"])
@@ -127,17 +143,27 @@ def _measure(engine: Engine, root: Path, size: TumblingSize, report: Report) -> 
     report.figure("with_corrections", median["corrected"] / median["elements"])
 
 
-def _warm(
-    run: Callable[[Path], Sequence[Mapping[str, float]]], root: Path, most: int
-) -> Iterator[float]:
-    """Run until that is no faster than before; rows per second of each time."""
-    best = 0.0
-    for count in range(most):
-        rate = speed(run(root / str(count)))
-        yield rate
-        if rate < best * _FASTER:
-            return
-        best = max(best, rate)
+def _medians(
+    ways: Mapping[str, Callable[[Path], Batches]], root: Path, size: TumblingSize, report: Report
+) -> dict[str, float]:
+    """Rows per second of each way, all of them warm, one after the other in every repeat."""
+    for name, run in ways.items():
+        most = size.slow_warm_ups if name == "python_state" else size.warm_ups
+        for count, rate in enumerate(warm_up(_numbered(run, root / f"warm-{name}"), most)):
+            report.measured(name, warm_up=count, rows_per_s=round(rate))
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for repeat in range(size.repeats):
+        for name, run in ways.items():
+            batches = run(root / f"repeat-{repeat}" / name)
+            speeds[name].append(speed(batches))
+            report.measured(
+                name, repeat=repeat, rows_per_s=round(speeds[name][-1]), batches=list(batches)
+            )
+    return {name: statistics.median(values) for name, values in speeds.items()}
+
+
+def _numbered(run: Callable[[Path], Batches], root: Path) -> Callable[[int], float]:
+    return lambda number: speed(run(root / str(number)))
 
 
 def _anabranch(
@@ -151,6 +177,7 @@ def _anabranch(
         delay="5 seconds" if ordered else None,
         chronon=None if ordered else "1 microsecond",
         max_files_per_batch=size.files_per_batch,
+        max_rows_per_batch=None,
     )
     query = stream.window("10 seconds", slide="10 seconds").group_by("k").agg(n="COUNT(*)")
     run = query.start(to=work / "log", checkpoint=work / "checkpoint", available_now=True)

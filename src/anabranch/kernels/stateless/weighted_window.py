@@ -76,13 +76,23 @@ class WeightedWindowKernel(Stateless):
         return Time(max(end - back, BEGINNING))
 
     def apply(self, batch: EventBatch) -> EventBatch:
-        """Inserts first, then what adjusts change."""
+        """Row by row where events come or go whole; else inserts first, then what adjusts change.
+
+        An adjust may follow the insert of its event, and so the withdrawal may follow the adjust.
+        """
         moved = batch.end != batch.new_end
         fresh = batch.end == batch.start
+        if fresh.all():
+            come = self._weighed(batch, batch.new_end, moved)
+            return self._rows(batch, come, come.begin, come.end)
+        if (fresh | (batch.new_end == batch.start)).all():
+            found = self._weighed(batch, np.maximum(batch.end, batch.new_end), moved)
+            comes = fresh[found.row]
+            old = np.where(comes, found.begin, found.end)
+            return self._rows(batch, found, old, np.where(comes, found.end, found.begin))
         come = self._weighed(batch, batch.new_end, moved & fresh)
         inserts = self._rows(batch, come, come.begin, come.end)
-        if not (adjusts := moved & ~fresh).any():
-            return inserts
+        adjusts = moved & ~fresh
         gone = self._weighed(batch, batch.end, adjusts)
         come = self._weighed(batch, batch.new_end, adjusts & (batch.new_end > batch.start))
         both, old, new = _paired(gone, come)

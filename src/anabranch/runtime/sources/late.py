@@ -147,12 +147,28 @@ def with_late_events(rows: EventBatch, late: EventBatch) -> tuple[EventBatch, Ev
 
 
 def _none_is_late(promise: Promise, promised: Time, arrivals: Arrivals, smaller: TimeArray) -> bool:
-    """Whether no row is late, as one pass tells; not where stable points stand among the rows."""
-    if promise.delay is None or len(arrivals.stables) or not is_compiled(len(arrivals)):
+    """Whether no row is late, as one pass tells; not with a delay and stable points as well."""
+    if promise.delay is None:
+        return _none_below_stables(promised, arrivals, smaller)
+    if len(arrivals.stables) or not is_compiled(len(arrivals)):
         return False
     start = np.ascontiguousarray(arrivals.batch.start)
     ends = np.ascontiguousarray(smaller)
     return not native().any_late(start, ends, int(promised), int(promise.delay))
+
+
+def _none_below_stables(promised: Time, arrivals: Arrivals, smaller: TimeArray) -> bool:
+    """The rows between two stable points share their bound, so the smallest of them decides.
+
+    Rows 7, 5, stable 5, rows 6, 9: 5 is compared with what was promised before, 6 with 5.
+    """
+    behind = np.searchsorted(arrivals.position, arrivals.stable_positions, side="right")
+    begins = np.r_[0, behind]
+    bounds = np.maximum.accumulate(np.r_[np.int64(promised), arrivals.stables])
+    # Where no row is between two, `reduceat` gives the next one, whose own bound is no smaller.
+    followed = begins < len(smaller)
+    least = np.minimum.reduceat(smaller, begins[followed])
+    return bool((least >= bounds[followed]).all())
 
 
 def _stable_points(promise: Promise, promised: Time, arrivals: Arrivals) -> TimeArray | np.int64:
