@@ -176,7 +176,7 @@ def driver_limits(spark: SparkSession) -> dict[str, int]:
 def plain_jobs(spark: SparkSession) -> bool:
     """Whether batches may run as plain jobs instead of Spark's DataFrame.
 
-    Only where all tasks run on this machine, and where nobody has switched it off.
+    Only where Spark is one process, and where nobody has switched it off.
 
     Raises:
         PlanError: The setting is neither true nor false.
@@ -192,8 +192,12 @@ def plain_jobs(spark: SparkSession) -> bool:
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Whether all tasks run in this process and its children."""
-    return (spark.conf.get("spark.master", "") or "").startswith("local")
+    """Whether Spark is one process: all tasks run in it and its children.
+
+    `local-cluster[2,1,1024]` has executors of its own, as a cluster has, on this machine.
+    """
+    master = spark.conf.get("spark.master", "") or ""
+    return master == "local" or master.startswith("local[")
 
 
 def _number(spark: SparkSession, name: str, usual: int, *, least: int, what: str) -> int:
