@@ -32,6 +32,16 @@ def released(engine: Engine, folder: Path, name: str) -> Run:
     return query.cleanse(cut=False).start(to=folder / "copies" / name, share=False)
 
 
+def released_view(engine: Engine, folder: Path, name: str) -> Run:
+    """The same as a script of a copy has it, with something above."""
+    declared, counted = QUERY.format(folder=folder).split(";")
+    query: Stream = engine.sql(
+        f"{declared}; CREATE OR REPLACE VIEW counted AS {counted};"
+        "SELECT k, n, total FROM CLEANSE(counted, cut => FALSE) WHERE n > 0"
+    )
+    return query.canonical().start(to=folder / "copies" / name, share=False)
+
+
 def by_halves(engine: Engine, folder: Path, name: str) -> Run:
     """A copy by another plan, of which less is known."""
     query: Stream = engine.sql(HALVES.format(folder=folder))
@@ -51,7 +61,9 @@ def cases(run: Run) -> set[str]:
     return {str(report.get("case")) for report in stage["reports"]}
 
 
-@pytest.mark.parametrize(("begin", "known"), [(copy_of, "r3"), (released, "r2")])
+@pytest.mark.parametrize(
+    ("begin", "known"), [(copy_of, "r3"), (released, "r2"), (released_view, "r2")]
+)
 def test_the_merge_goes_over_to_a_weaker_case_and_resumes_by_it(
     engine: Engine, tmp_path: Path, begin: object, known: str
 ) -> None:

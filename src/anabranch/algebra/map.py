@@ -58,10 +58,14 @@ class Map(Unary):
     def properties(self) -> Properties:
         """Those of the input: lifetimes are not touched, but payloads may become equal."""
         of_input = self.input.properties
-        kept = {each.is_column for _, each in self.columns}
-        if kept >= set(self.input.schema.names):
+        if self.keeps_columns:
             return of_input
         return replace(of_input, no_duplicates=of_input.single, keyed=of_input.single)
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether all columns of the input are there, by whatever name: payloads stay apart."""
+        return {each.is_column for _, each in self.columns} >= set(self.input.schema.names)
 
     @property
     def label(self) -> str:

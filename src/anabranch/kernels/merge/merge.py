@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.analysis.merge_case import ORDERED, Case
+from anabranch.algebra.analysis.settled_order import is_ordered_when_settled
 from anabranch.algebra.merge import Merge
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.source import Source
@@ -28,7 +29,8 @@ from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements
 from anabranch.kernels.merge.order import broken, in_order
 from anabranch.kernels.merge.ordered import LAST_ELEMENTS, TWICE, refuse_twice, step_ordered
-from anabranch.kernels.merge.weaken import FLOOR, WAITING, below_floor, weakened
+from anabranch.kernels.merge.waiting import WAITING, those_who_wait
+from anabranch.kernels.merge.weaken import FLOOR, below_floor, weakened
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
 from anabranch.model.identity import Identity
@@ -289,7 +291,8 @@ class MergeKernel(Stateful):
             rows = rows.take(np.flatnonzero(keep))
         held: tuple[SortedRun, ...] = ()
         if self._case(copies) in ORDERED:
-            rows, held = self._those_who_wait(runs, rows, copies, heard)
+            settles = self._settles_order
+            rows, held = those_who_wait(runs, rows, before, copies, settles)
         elif copies.case is not None:
             rows, below = self._from_floor_on(runs, rows, heard)
             late += np.bincount(below, minlength=len(column))
@@ -302,21 +305,6 @@ class MergeKernel(Stateful):
         whose, bound = column[number], promised[number]
         elements = Elements(ids, check, start, end, new_end, whose, bound, rows.payload)
         return replace(copies, each=each), elements, held
-
-    def _those_who_wait(
-        self, runs: Runs, rows: ArrivedRows, copies: Copies, heard: np.ndarray
-    ) -> tuple[ArrivedRows, tuple[SortedRun, ...]]:
-        """What is to be looked at now, and what waits: that of those who are joining."""
-        joining = [c.number for c in copies.each if c.status == "joining"]
-        waited = runs.get(WAITING, ())
-        if not joining and not waited:
-            return rows, ()
-        rows = ArrivedRows.of([*(run.rows for run in waited), rows.as_batch()], self.schema)
-        number = rows.column(COPY)
-        here = heard[number]
-        waits = np.isin(number, joining) & here
-        held = rows.take(np.flatnonzero(waits)).as_batch()
-        return rows.take(np.flatnonzero(~waits & here)), (SortedRun(held),) if held.num_rows else ()
 
     def _from_floor_on(
         self, runs: Runs, rows: ArrivedRows, heard: np.ndarray
@@ -335,6 +323,15 @@ class MergeKernel(Stateful):
         if not below.any():
             return rows, np.empty(0, np.int64)
         return rows.take(np.flatnonzero(~below)), rows.column(COPY)[below]
+
+    @property
+    def _settles_order(self) -> tuple[bool, ...]:
+        """Whether the order of each side is there before its promise only.
+
+        What a user asserts is checked as it comes.
+        """
+        asserted = self.node.is_asserted
+        return tuple(not asserted and is_ordered_when_settled(each) for each in self.node.inputs)
 
     def _case(self, copies: Copies) -> Case:
         """The case in force."""

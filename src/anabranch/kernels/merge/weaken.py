@@ -36,10 +36,10 @@ from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Runs
 from anabranch.kernels.merge.nodes import Numbered, version_rows
 from anabranch.kernels.merge.ordered import SEEN
+from anabranch.kernels.merge.waiting import WAITING
 from anabranch.model.time import FOREVER, Time
 
 FLOOR: Final = "floor"
-WAITING: Final = "waiting"
 
 
 def weakened(runs: Runs, case: Case, weaker: Case, stable: Time) -> Runs:

@@ -18,10 +18,8 @@ def push_map_below_retiming(node: Node) -> Node | None:
     split and then mapped to a these are two events, mapped first they are one, [0, 2).
     """
     match node:
-        case Map(input=below, columns=f) if below.traits.same_snapshots:
-            (x,) = below.inputs
-            kept = {each.is_column for _, each in f}
-            return below.with_inputs(mapped(node, x)) if kept >= set(x.schema.names) else None
+        case Map(input=below) if below.traits.same_snapshots:
+            return below.with_inputs(mapped(node, below.inputs[0])) if node.keeps_columns else None
         case Map(input=below, columns=f):
             if below.traits.moves_instants and not any_may_fail(each for _, each in f):
                 return below.with_inputs(mapped(node, below.inputs[0]))

@@ -36,5 +36,7 @@ def relying_on(source: FileSource, leaf: Source, known: LogProperties) -> tuple[
         keyed=known.keyed,
         order=known.order,
         cut=known.cut,
+        # The shards of its writer let go what is not settled each in an order of its own.
+        settles_order=known.order != "none",
     )
     return replace(source, relied_on=known), relying_leaf
