@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -279,3 +280,9 @@ def test_commands_that_need_no_spark_still_start_without_it() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "False"
+
+
+def test_the_table_of_commands_lists_all_of_them() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| \[`([^`]+)`\]\(#", page, re.MULTILINE))
+    assert {" ".join(words) for words, _ in commands()} == listed

@@ -16,7 +16,7 @@ from anabranch.model.time import BEGINNING
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.sources.files.log_records import LogProperties
-from anabranch.runtime.sources.spec import Promise
+from anabranch.runtime.sources.spec import FileSource, Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout, migrated_layout
 from anabranch.runtime.store.migrations import MOVES, MigrationFolder, PlanInForce
@@ -239,12 +239,17 @@ def refuse_other_sources(assembly: Assembly, planned: PlannedQueries, where: str
                 where=where,
                 hint="start the query by itself, with a checkpoint of its own",
             )
-        if source.name in kept and kept[source.name] != source:
+        if source.name in kept and not is_declared_alike(kept[source.name], source):
             raise PlanError(
                 f"the source '{source.name}' is declared in another way than in the running query",
                 where=where,
                 hint="a source that is being read cannot change: declare it as it was",
             )
+
+
+def is_declared_alike(one: FileSource, other: FileSource) -> bool:
+    """Whether two declarations mean the same rows; how many make a batch is no part of that."""
+    return replace(one, limits=other.limits) == other
 
 
 def revised_sources(work: Work, planned: PlannedQueries) -> frozenset[str]:

@@ -224,8 +224,12 @@ def load_work(folder: MigrationFolder, file: str, asked: Work) -> Work:
     except (ImportError, AttributeError, TypeError, pickle.UnpicklingError) as problem:
         raise _unreadable_plan(folder, file, form, str(problem)) from problem
     assert isinstance(work, Work)
+    limits = {each.name: each.limits for each in asked.files}
     return replace(
         work,
+        files=tuple(
+            replace(each, limits=limits.get(each.name, each.limits)) for each in work.files
+        ),
         frames=asked.frames,
         parts=asked.parts,
         least=asked.least,
