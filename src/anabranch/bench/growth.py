@@ -110,7 +110,7 @@ def _measure(engine: Engine, root: Path, live: int, report: Report, size: Growth
         query = groups.agg(n="COUNT(*)", top="MAX(v)")
     run = query.start(to=root / "log", checkpoint=root / "checkpoint", available_now=True)
     run.await_end()
-    batches = run.metrics()[-size.batches :]
+    batches = [batch for batch in run.metrics() if batch["rows_in"]][-size.batches :]
     seconds = [batch["milliseconds"]["triggerExecution"] / 1000 for batch in batches]
     middle = float(statistics.median(seconds[2:]))
     report.measured(

@@ -68,4 +68,5 @@ def _anabranch(engine: Engine, folder: Path, work: Path) -> list[dict[str, float
             "seconds": batch["milliseconds"]["triggerExecution"] / 1000,
         }
         for batch in run.metrics()
+        if batch["rows_in"]
     ]
