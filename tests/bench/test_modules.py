@@ -33,6 +33,7 @@ TINY = ModulesSize(
     overlaps=(1, 2),
     lengths=(2, 4),
     small=4,
+    warm_ups=0,
     repeats=1,
     files=0,
     rows_per_file=0,

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report
 from anabranch.bench.spark_times import without_empty_batches
+from anabranch.bench.warming import warm_up
 from anabranch.engine import Engine
 from anabranch.errors import EngineError
 
@@ -35,19 +36,23 @@ _PATIENCE: Final = 120.0
 class EndToEndSize:
     """How much is measured: rates in rows per second, each for some seconds, and how often.
 
-    The files of the first `warm_up` seconds do not count.
+    The files of the first `warm_up` seconds do not count. Before anything does, both run up to
+    `warm_ups` times at the first rate, until that is no faster than before.
     """
 
     rates: tuple[int, ...]
     seconds: float
     warm_up: float
+    warm_ups: int
     repeats: int
 
 
 SIZES: Final[Mapping[Form, EndToEndSize]] = {
-    "full": EndToEndSize(rates=(1_000, 10_000, 100_000), seconds=20.0, warm_up=5.0, repeats=2),
-    "quick": EndToEndSize(rates=(1_000,), seconds=8.0, warm_up=5.0, repeats=1),
-    "smoke": EndToEndSize(rates=(1_000,), seconds=0.5, warm_up=0.0, repeats=1),
+    "full": EndToEndSize(
+        rates=(1_000, 10_000, 100_000), seconds=20.0, warm_up=5.0, warm_ups=4, repeats=3
+    ),
+    "quick": EndToEndSize(rates=(1_000,), seconds=8.0, warm_up=5.0, warm_ups=0, repeats=1),
+    "smoke": EndToEndSize(rates=(1_000,), seconds=0.5, warm_up=0.0, warm_ups=0, repeats=1),
 }
 
 
@@ -129,10 +134,14 @@ def endtoend(report: Report) -> None:
     ratios: dict[str, list[float]] = {"p50": [], "p99": []}
     try:
         with Engine(report.spark) as engine:
+            for who, watch in WAYS.items():
+                speeds = warm_up(_speed(engine, root / f"warm-{who}", size, watch), size.warm_ups)
+                for count, speed in enumerate(speeds):
+                    report.measured(who, warm_up=count, p50_ms=round(1000 / speed, 1))
             for rate in size.rates:
                 found: dict[str, dict[str, list[float]]] = {}
                 for repeat in range(size.repeats):
-                    for who, watch in (("spark", _spark), ("anabranch", _anabranch)):
+                    for who, watch in WAYS.items():
                         work = root / f"{who}-{rate}-{repeat}"
                         times = _measure(engine, work, rate, size, watch)
                         shares = {
@@ -181,6 +190,17 @@ def _measure(
     return reader.latencies([instant for instant in producer.written if instant >= settled])
 
 
+def _speed(engine: Engine, root: Path, size: EndToEndSize, watch: Watch) -> Callable[[int], float]:
+    """One over the median latency of a run with a number."""
+
+    def run(number: int) -> float:
+        return 1 / statistics.median(
+            _measure(engine, root / str(number), size.rates[0], size, watch)
+        )
+
+    return run
+
+
 def _await(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
@@ -214,3 +234,7 @@ def _spark(engine: Engine, rows: Path, work: Path, reader: TimeReader) -> Callab
         query = peers.watched_tumbling(engine.spark, rows, work / "checkpoint", reader.saw)
     stop: Callable[[], None] = query.stop
     return stop
+
+
+WAYS: Final[Mapping[str, Watch]] = {"spark": _spark, "anabranch": _anabranch}
+"""Whose latency is measured."""

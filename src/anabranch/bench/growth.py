@@ -12,6 +12,7 @@ from typing import Final, final
 
 from anabranch.bench.report import Form, Report
 from anabranch.bench.rows import write_rows
+from anabranch.bench.warming import warm_up
 from anabranch.engine import Engine
 
 
@@ -24,14 +25,17 @@ class GrowthSize:
         live: The live events of each state, from the smallest to the largest.
         batch: Rows of a batch that is measured.
         batches: How many of them are; the first two do not count.
-        warm_up: Whether the smallest state is measured once more, before all others.
+        warm_ups: Before anything counts, the smallest state is measured up to so many times, until
+            its batches are no faster than before.
+        repeats: How often each state is measured; the median counts.
         few_answers: Whether only some of the answers are written down, and only counts.
     """
 
     live: tuple[int, ...]
     batch: int
     batches: int
-    warm_up: bool
+    warm_ups: int
+    repeats: int
     few_answers: bool
 
 
@@ -40,13 +44,21 @@ SIZES: Final[Mapping[Form, GrowthSize]] = {
         live=(10_000, 100_000, 1_000_000, 10_000_000),
         batch=10_000,
         batches=12,
-        warm_up=True,
+        warm_ups=5,
+        repeats=3,
         few_answers=False,
     ),
     "quick": GrowthSize(
-        live=(10_000, 10_000_000), batch=10_000, batches=6, warm_up=False, few_answers=True
+        live=(10_000, 10_000_000),
+        batch=10_000,
+        batches=6,
+        warm_ups=0,
+        repeats=1,
+        few_answers=True,
     ),
-    "smoke": GrowthSize(live=(100, 10_000), batch=500, batches=3, warm_up=False, few_answers=False),
+    "smoke": GrowthSize(
+        live=(100, 10_000), batch=500, batches=3, warm_ups=0, repeats=1, few_answers=False
+    ),
 }
 
 
@@ -59,20 +71,27 @@ def growth(report: Report) -> None:
     """
     size = SIZES[report.form]
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
-    times: dict[int, float] = {}
+    times: dict[int, list[float]] = {}
     try:
         with Engine(report.spark) as engine:
-            if size.warm_up:
+
+            def smallest(number: int) -> float:
                 silent = Report(report.bench, lambda _: None)
-                _measure(engine, root / "warm-up", size.live[0], silent, size)
+                return 1 / _measure(engine, root / f"warm-{number}", size.live[0], silent, size)
+
+            for count, rate in enumerate(warm_up(smallest, size.warm_ups)):
+                report.measured("warm_up", warm_up=count, median_ms=round(1000 / rate, 1))
             # The largest state first, so that none of the sizes pays for a cold start alone.
-            for live in reversed(size.live):
-                times[live] = _measure(engine, root / str(live), live, report, size)
+            for repeat in range(size.repeats):
+                for live in reversed(size.live):
+                    seconds = _measure(engine, root / f"{live}-{repeat}", live, report, size)
+                    times.setdefault(live, []).append(seconds)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    for live, seconds in times.items():
-        report.figure(f"ms_at_{live}", seconds * 1000)
-    report.figure("t10m_over_t10k", times[size.live[-1]] / times[size.live[0]])
+    median = {live: statistics.median(values) for live, values in times.items()}
+    for live, value in median.items():
+        report.figure(f"ms_at_{live}", value * 1000)
+    report.figure("t10m_over_t10k", median[size.live[-1]] / median[size.live[0]])
 
 
 def _measure(engine: Engine, root: Path, live: int, report: Report, size: GrowthSize) -> float:
@@ -110,7 +129,7 @@ def _measure(engine: Engine, root: Path, live: int, report: Report, size: Growth
         query = groups.agg(n="COUNT(*)", top="MAX(v)")
     run = query.start(to=root / "log", checkpoint=root / "checkpoint", available_now=True)
     run.await_end()
-    batches = run.metrics()[-size.batches :]
+    batches = [batch for batch in run.metrics() if batch["rows_in"]][-size.batches :]
     seconds = [batch["milliseconds"]["triggerExecution"] / 1000 for batch in batches]
     middle = float(statistics.median(seconds[2:]))
     report.measured(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from anabranch.runtime.spark.session import DRIVER_ROWS
+
+Batches: TypeAlias = Sequence[Mapping[str, float]]
+"""Rows and seconds of each batch of a run."""
 
 
 @contextmanager

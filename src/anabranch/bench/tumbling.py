@@ -5,23 +5,20 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from anabranch.bench.checkout import spark_peers
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_elements, write_rows
-from anabranch.bench.spark_times import batch_times, without_driver
+from anabranch.bench.spark_times import Batches, batch_times, without_driver
 from anabranch.bench.warming import warm_up
 from anabranch.engine import Engine
 
 KEYS = 1_000
 RATE = 20_000
-
-Batches: TypeAlias = Sequence[Mapping[str, float]]
-"""Rows and seconds of each batch of a run."""
 
 
 @final
@@ -168,7 +165,7 @@ def _numbered(run: Callable[[Path], Batches], root: Path) -> Callable[[int], flo
 
 def _anabranch(
     engine: Engine, folder: Path, work: Path, size: TumblingSize, *, ordered: bool
-) -> list[dict[str, float]]:
+) -> Batches:
     stream = engine.stream(
         folder,
         name="rows",

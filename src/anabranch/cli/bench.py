@@ -31,7 +31,10 @@ def bench(
     ] = False,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Write plots of the measurements to a folder (pipes and merge)."),
+        typer.Option(
+            help="Write plots of the measurements to a folder and a page beside it; not of every "
+            "benchmark."
+        ),
     ] = None,
     queries: Annotated[
         str | None, typer.Option(help="Only these queries, such as q0,q5 (nexmark only).")

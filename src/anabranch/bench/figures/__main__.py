@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from anabranch.bench.figures.targets import TARGETS, shown_figure, target_rows
+from anabranch.runtime.spark.java import JavaMissingError, choose_java
 
 _HEAD = """\
 # All figures
@@ -54,8 +55,8 @@ def page_of(figures: Mapping[str, Mapping[str, float]], commit: str) -> str:
 def _lines(figures: Mapping[str, Mapping[str, float]], commit: str) -> Iterator[str]:
     yield _HEAD.format(commit=commit, machine=_machine())
     yield _TABLE
-    for bench, own in figures.items():
-        yield from (f"| {bench} {row}" for row in target_rows(bench, own))
+    for bench in TARGETS:
+        yield from (f"| {bench} {row}" for row in target_rows(bench, figures.get(bench, {})))
     missing = [name for name in TARGETS if name not in figures]
     if missing:
         yield f"\nNot measured in this run: {', '.join(missing)}."
@@ -70,9 +71,28 @@ def _machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     python, spark = platform.python_version(), version("pyspark")
     return (
-        f"{os.cpu_count()} cores, {memory} GiB, {platform.system()} on {platform.machine()}; "
-        f"Python {python}, PySpark {spark}"
+        f"{os.cpu_count()} cores ({processor_model()}), {memory} GiB, "
+        f"{platform.system()} on {platform.machine()}; "
+        f"{_java()}, Python {python}, PySpark {spark}"
     )
+
+
+def _java() -> str:
+    """As `anabranch --version` tells it, without the folder."""
+    try:
+        return choose_java().name
+    except JavaMissingError as missing:
+        return missing.what
+
+
+def processor_model(about: Path = Path("/proc/cpuinfo")) -> str:
+    """The model of the processor, as Linux tells it; elsewhere what Python knows."""
+    if about.is_file():
+        for line in about.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or "processor unknown"
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ class ModulesSize:
         overlaps: In how many windows an event is, one after the other.
         lengths: Seconds that a window lasts, one after the other.
         small: Batches of one second each where windows last longer and longer.
+        warm_ups: Before a shape counts it runs up to so many times, until that is no faster.
         repeats: The median of so many counts.
         files: Files for Spark; none: not on Spark.
         rows_per_file: Rows in each of them.
@@ -61,6 +62,7 @@ class ModulesSize:
     overlaps: tuple[int, ...]
     lengths: tuple[int, ...]
     small: int
+    warm_ups: int
     repeats: int
     files: int
     rows_per_file: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -14,6 +15,7 @@ from anabranch.bench.cpu_time import cpu_seconds
 from anabranch.bench.modules.lab import SHAPES, ModulesSize
 from anabranch.bench.report import Report
 from anabranch.bench.rows import write_rows
+from anabranch.bench.warming import warm_up
 from anabranch.engine import Engine
 
 KEYS: Final = 1_000
@@ -25,8 +27,8 @@ def on_spark(report: Report, size: ModulesSize) -> None:
 
     Spark runs a pandas UDF over groups only where all rows are there: its job reads all files at
     once and throws the results away. Ours gets them batch by batch, keeps state and writes a log.
-    The seconds of both are those of the whole job. A first run of each is warm-up. Seconds of
-    cores are measured as well: those do not depend on what else the machine does.
+    The seconds of both are those of the whole job. Each runs until it is warm before anything
+    counts. Seconds of cores are measured as well: those depend less on what else the machine does.
     """
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     rows = size.files * size.rows_per_file
@@ -43,25 +45,30 @@ def on_spark(report: Report, size: ModulesSize) -> None:
         )
         peers = spark_peers("modules")
         with Engine(report.spark) as engine:
-            for repeat in range(-1, size.repeats):
+
+            def windows_of(who: str) -> int:
+                if who == "spark_pandas":
+                    return int(peers.pandas_tumbling(engine.spark, root / "rows"))
+                return answer(engine, root / "rows", root / who, who, size)
+
+            for who in everyone:
+                for count, rate in enumerate(warm_up(_rate(windows_of, who, rows), size.warm_ups)):
+                    report.measured(who, warm_up=count, rows_per_s=round(rate))
+            for repeat in range(size.repeats):
                 for who in everyone:
                     began, spent = perf_counter(), cpu_seconds()
-                    if who == "spark_pandas":
-                        windows = peers.pandas_tumbling(engine.spark, root / "rows")
-                    else:
-                        windows = answer(engine, root / "rows", root / who, who, size)
+                    windows = windows_of(who)
                     seconds, spent = perf_counter() - began, cpu_seconds() - spent
-                    if repeat >= 0:
-                        speeds[who].append(rows / seconds)
-                        per_core[who].append(rows / spent)
-                        report.measured(
-                            who,
-                            repeat=repeat,
-                            rows_per_s=round(rows / seconds),
-                            windows_per_s=round(windows / seconds),
-                            seconds=round(seconds, 3),
-                            cpu_seconds=round(spent, 3),
-                        )
+                    speeds[who].append(rows / seconds)
+                    per_core[who].append(rows / spent)
+                    report.measured(
+                        who,
+                        repeat=repeat,
+                        rows_per_s=round(rows / seconds),
+                        windows_per_s=round(windows / seconds),
+                        seconds=round(seconds, 3),
+                        cpu_seconds=round(spent, 3),
+                    )
     finally:
         shutil.rmtree(root, ignore_errors=True)
     for who, rates in speeds.items():
@@ -71,6 +78,17 @@ def on_spark(report: Report, size: ModulesSize) -> None:
         for name, each in (("", speeds), ("_cpu", per_core)):
             ours, theirs = (statistics.median(each[who]) for who in (shape, "spark_pandas"))
             report.figure(f"{shape}_vs_spark_pandas{name}", ours / theirs)
+
+
+def _rate(windows_of: Callable[[str], int], who: str, rows: int) -> Callable[[int], float]:
+    """Rows per second of a run."""
+
+    def run(_number: int) -> float:
+        began = perf_counter()
+        windows_of(who)
+        return rows / (perf_counter() - began)
+
+    return run
 
 
 def answer(engine: Engine, rows: Path, work: Path, shape: str, size: ModulesSize) -> int:

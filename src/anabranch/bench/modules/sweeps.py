@@ -8,6 +8,7 @@ from typing import Final
 from anabranch.algebra.modules.apply_operator import ApplyOperator
 from anabranch.bench.modules.lab import SECOND, SHAPES, ModulesSize, RunCost, feed, plan, run
 from anabranch.bench.report import Report
+from anabranch.bench.warming import warm_up
 from anabranch.model.batch import EventBatch
 
 KEYS: Final = 200
@@ -21,7 +22,7 @@ def overlaps(report: Report, size: ModulesSize) -> None:
     """Windows of ten seconds that have ended, each event in one of them or in many."""
     batches = feed(size.events, size.batch, KEYS, RATE)
     for shape in SHAPES:
-        run(plan(shape, LENGTH, LENGTH), batches[:1])
+        _warm_up(plan(shape, LENGTH, LENGTH), batches, size)
         for overlap in size.overlaps:
             node = plan(shape, LENGTH, LENGTH // overlap)
             cost = _measure(report, "overlap", node, batches, size, shape=shape, overlap=overlap)
@@ -38,13 +39,21 @@ def lengths(report: Report, size: ModulesSize) -> None:
     batches = feed(size.small * SMALL_BATCH, SMALL_BATCH, SMALL_KEYS, SMALL_BATCH)
     for shape in SHAPES:
         each = {}
+        shortest = size.lengths[0] * SECOND
+        _warm_up(plan(shape, shortest, shortest, open_windows=True), batches, size)
         for seconds in size.lengths:
             node = plan(shape, seconds * SECOND, seconds * SECOND, open_windows=True)
             each[seconds] = _measure(
                 report, "length", node, batches, size, shape=shape, window_s=seconds
             )
-        longest, shortest = each[size.lengths[-1]], each[size.lengths[0]]
-        report.figure(f"{shape}_growth", longest.event_us / shortest.event_us)
+        most, least = each[size.lengths[-1]], each[size.lengths[0]]
+        report.figure(f"{shape}_growth", most.event_us / least.event_us)
+
+
+def _warm_up(node: ApplyOperator, batches: list[EventBatch], size: ModulesSize) -> None:
+    run(node, batches[:1])  # what is compiled is compiled now
+    for _ in warm_up(lambda _: run(node, batches).events_per_s, size.warm_ups):
+        pass
 
 
 def _measure(

@@ -59,6 +59,11 @@ class JavaChoice:
     others: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """Which Java it is, wherever it is installed: `Java 17 on PATH`."""
+        return f"Java {self.version} {_FROM[self.origin]}"
+
+    @property
     def label(self) -> str:
         """For people: which Java it is, and why."""
         why = "" if not self.others else f", newer than {self.others[0]}"
@@ -69,7 +74,7 @@ class JavaChoice:
                 f"; Java {FASTER} or newer moves rows 1.4 to 1.7 times as fast: "
                 "pip install 'anabranch[java]'"
             )
-        return f"Java {self.version} {_FROM[self.origin]} ({self.home}){why}"
+        return f"{self.name} ({self.home}){why}"
 
 
 _FROM: Final = {
@@ -119,7 +124,7 @@ def choose_java() -> JavaChoice:
         # Of two with the same version that of the machine, which comes first, is taken.
         best = max(found, key=lambda each: each.version)
         others = [each for each in found if each.version < best.version]
-        labels = tuple(f"Java {each.version} {_FROM[each.origin]}" for each in others)
+        labels = tuple(each.name for each in others)
         return JavaChoice(best.version, best.origin, best.home, labels)
     raise JavaMissingError(
         f"Spark needs Java {OLDEST} or newer, and this machine has none",
