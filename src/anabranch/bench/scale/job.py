@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,30 @@ from anabranch.runtime.spark.session import DRIVER_ROWS
 
 LOOK: Final = 20.0
 """Seconds between two looks at what was done."""
+
+
+def cores_of(master: str) -> int | None:
+    """How many cores tasks have; None where that is not in the name.
+
+    >>> cores_of("local[1]"), cores_of("local[2,4]"), cores_of("local-cluster[2,1,1024]")
+    (1, 2, 2)
+    >>> cores_of("local[*]")
+    """
+    local = re.match(r"local\[(\d+)", master)
+    executors = re.match(r"local-cluster\[(\d+),\s*(\d+)", master)
+    if executors is not None:
+        return int(executors[1]) * int(executors[2])
+    return None if local is None else int(local[1])
+
+
+def stay_on(cores: int | None) -> None:
+    """Keep this process, and all that it starts from now on, on so many cores (on Linux).
+
+    Else Java's compilers and this process, which plans batches, run beside the only task of
+    `local[1]` on a second core.
+    """
+    if cores is not None and sys.platform == "linux":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 def main(rows: Path, work: Path, master: str, files: int, shards: int, *, in_tasks: bool) -> None:
@@ -48,6 +74,7 @@ def _note(run: Run, seen: dict[int, dict[str, float]]) -> None:
 
 def _run(given: str, out: str, spark: str, several: str, split: str, where: str) -> None:
     """The job by the words of a command line."""
+    stay_on(cores_of(spark))
     main(Path(given), Path(out), spark, int(several), int(split), in_tasks=where == "tasks")
 
 

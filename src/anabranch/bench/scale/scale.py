@@ -14,6 +14,7 @@ from anabranch.bench.job_process import run_job
 from anabranch.bench.report import Form, Report, speed
 from anabranch.bench.rows import write_rows
 from anabranch.bench.scale.model import FUTURE_CORES, BatchModel
+from anabranch.bench.scale.over_time import doubling, growth
 
 KEYS: Final = 1_000
 RATE: Final = 50_000
@@ -24,6 +25,9 @@ SHARDS: Final = 2
 
 FILES: Final = 4
 """So many files make a batch."""
+
+HOUR: Final = 60
+"""Batches of an hour, with one a minute."""
 
 MASTERS: Final = ("local[1]", "local[2]", "local-cluster[2,1,1024]")
 
@@ -98,12 +102,14 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
 def scale(report: Report) -> None:
     """A windowed count per key, batch by batch, every run in a process of its own.
 
+    A run on one core has one: its process, Java and workers included, is kept on it.
+
     Figures: `local2_over_local1` and `cluster_over_local1` (throughput), `cost_50m_over_1m` (time
-    per event around the middle of a long stream over that at its beginning), `cost_100m_over_1m`
-    (the same at its end), `peak_memory_mb` (all processes of the long run together) and
-    `memory_growth` (their memory in the second half over that in the first). A stream with 10
-    million keys gives `cost_10m_keys_growth`, a group of 500 queries `group_start_s` and
-    `group_batch_over_one`. A day of one small batch a minute gives `day_cost_growth`,
+    per event in the middle of a long stream over that near its beginning, without the first
+    batches), `cost_100m_over_1m` (the same at its end), `peak_memory_mb` (all processes of the long
+    run together) and `memory_growth` (their memory in the second half over that in the first). A
+    stream with 10 million keys gives `cost_10m_keys_growth`, a group of 500 queries `group_start_s`
+    and `group_batch_over_one`. A day of one small batch a minute gives `day_cost_growth`,
     `day_memory_growth` and `day_batches`, which the quick form leaves out. The model of cost has
     `floor_ms`, `row_us` and `shard_ms`, measured on one core; `predicted_local2_over_local1` is
     what it says two cores do, and `prediction_error` how far that is from what they did.
@@ -155,10 +161,12 @@ def _model(report: Report, root: Path, size: ScaleSize, speeds: Mapping[str, flo
     """The constants of the model by two sizes of batches on one core, and what they predict."""
     large = size.rows_per_batch * size.times
     few = max(1, FILES * size.times // 4)
-    small, seconds = _middle(root, "local[1]", few)
+    small, seconds = _middle(report, root / "rows", root, few, size.repeats)
     model = BatchModel.through((small, seconds), (large, large / speeds["local[1]"]))
     shards = size.shards - SHARDS
-    _, many = _middle(root, "local[1]", few, size.shards)
+    # Thousands of shards make batches of seconds: a few of them do.
+    _link(root / "rows", root / "part", few * max(2, size.batches))
+    _, many = _middle(report, root / "part", root, few, size.repeats, size.shards)
     model = replace(model, shard=max(0.0, (many - seconds) / shards))
     predicted = model.speed_up(large, 2)
     measured = speeds["local[2]"] / speeds["local[1]"]
@@ -182,12 +190,27 @@ def _model(report: Report, root: Path, size: ScaleSize, speeds: Mapping[str, flo
     report.figure("prediction_error", abs(predicted / measured - 1))
 
 
-def _middle(root: Path, master: str, files: int, shards: int = SHARDS) -> tuple[int, float]:
-    """Rows and seconds of a batch of so many files, when everything is warm."""
-    work = root / f"model-{files}-{shards}"
-    batches, _ = _run(root / "rows", work, master, files, in_tasks=True, shards=shards)
-    warm = batches[len(batches) // 2 :]
-    return int(warm[0]["rows"]), statistics.median(each["seconds"] for each in warm)
+def _middle(
+    report: Report, rows: Path, root: Path, files: int, repeats: int, shards: int = SHARDS
+) -> tuple[int, float]:
+    """Rows and seconds of a batch of so many files on one core, when everything is warm."""
+    seconds = []
+    for repeat in range(repeats):
+        work = root / f"model-{files}-{shards}-{repeat}"
+        batches, _ = _run(rows, work, "local[1]", files, in_tasks=True, shards=shards)
+        warm = batches[len(batches) // 2 :]
+        seconds.append(statistics.median(each["seconds"] for each in warm))
+        report.measured(
+            "middle", repeat=repeat, files=files, shards=shards, batch_s=round(seconds[-1], 4)
+        )
+    return int(warm[0]["rows"]), statistics.median(seconds)
+
+
+def _link(rows: Path, folder: Path, files: int) -> None:
+    """A folder with the first files of another one."""
+    folder.mkdir()
+    for file in sorted(rows.iterdir())[:files]:
+        (folder / file.name).symlink_to(file)
 
 
 def _long(report: Report, root: Path) -> None:
@@ -199,11 +222,10 @@ def _long(report: Report, root: Path) -> None:
         seconds_per_million=[round(seconds * 1e6, 3) for seconds in each],
         memory_mb=memory,
     )
-    # The first batch warms everyone up.
-    report.figure("cost_50m_over_1m", _growth(each[1:], until=len(each) // 2))
-    report.figure("cost_100m_over_1m", _growth(each[1:]))
+    report.figure("cost_50m_over_1m", growth(each, until=len(each) // 2))
+    report.figure("cost_100m_over_1m", growth(each))
     report.figure("peak_memory_mb", max(memory))
-    report.figure("memory_growth", _doubling(memory))
+    report.figure("memory_growth", doubling(memory))
 
 
 def _many_keys(report: Report, root: Path, size: ScaleSize) -> None:
@@ -218,7 +240,7 @@ def _many_keys(report: Report, root: Path, size: ScaleSize) -> None:
         seconds_per_million=[round(seconds * 1e6, 3) for seconds in each],
         memory_mb=max(memory),
     )
-    report.figure("cost_10m_keys_growth", _growth(each[1:]))
+    report.figure("cost_10m_keys_growth", growth(each))
 
 
 def _group(report: Report, root: Path, size: ScaleSize) -> None:
@@ -239,7 +261,7 @@ def _day(report: Report, root: Path, batches: int) -> None:
     write_rows(root / "day", files=batches, rows_per_file=2_000, keys=KEYS, per_second=1_000)
     done, memory = _run(root / "day", root / "day-work", "local[2]", files=1)
     each = [batch["seconds"] for batch in done]
-    hours = [each[at : at + 60] for at in range(0, len(each), 60)]
+    hours = [each[at : at + HOUR] for at in range(0, len(each), HOUR)]
     report.measured(
         "day",
         batches=len(done),
@@ -247,21 +269,8 @@ def _day(report: Report, root: Path, batches: int) -> None:
         memory_mb=memory[:: max(1, len(memory) // 48)],
     )
     report.figure("day_batches", len(done))
-    report.figure("day_cost_growth", _growth(each[60:]))
-    report.figure("day_memory_growth", _doubling(memory))
-
-
-def _growth(each: list[float], until: int | None = None) -> float:
-    """What comes last, or before `until`, over what comes first."""
-    part = max(2, len(each) // 5)
-    last = each if until is None else each[: max(until, part)]
-    return statistics.median(last[-part:]) / statistics.median(each[:part])
-
-
-def _doubling(memory: list[int]) -> float:
-    """The most of the second half over the most of the first."""
-    half = len(memory) // 2
-    return max(memory[half:]) / max(memory[:half])
+    report.figure("day_cost_growth", growth(each, compared=HOUR))
+    report.figure("day_memory_growth", doubling(memory))
 
 
 def _run(
