@@ -147,7 +147,7 @@ def test_a_field_that_is_added_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     for kind in (Before, After):
         kind.__module__, kind.__qualname__ = here, "Changing"
     monkeypatch.setitem(globals(), "Changing", Before)
-    _, form = as_bytes(Before(1))
+    _, form = as_bytes(Before(1), __version__)
     assert list(form.classes) == [f"{here}:Changing"]
     assert unreadable(form) is None
     monkeypatch.setitem(globals(), "Changing", After)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn, final
 
+from anabranch import __version__
 from anabranch.errors import AnabranchError, EngineError, PlanError
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.plan.identity import plan_fingerprint
@@ -178,7 +179,7 @@ def seal_work(work: Work) -> tuple[bytes, PlanForm]:
     """
     try:
         bare = replace(work, frames=(), older=None)
-        return as_bytes(bare)
+        return as_bytes(bare, __version__)
     except (pickle.PicklingError, TypeError, AttributeError) as problem:
         raise PlanError(
             "the changed query cannot be written to the checkpoint",

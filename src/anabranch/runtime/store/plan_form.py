@@ -18,7 +18,6 @@ from typing import Any, Final, final
 
 from pyspark import cloudpickle
 
-from anabranch import __version__
 from anabranch.runtime.store.migrations import PlanForm
 
 _OURS: Final = "anabranch."
@@ -44,8 +43,8 @@ class _NotingPickler(cloudpickle.Pickler):
         return found
 
 
-def as_bytes(value: object) -> tuple[bytes, PlanForm]:
-    """A value as it is stored, and what that can be read by."""
+def as_bytes(value: object, version: str) -> tuple[bytes, PlanForm]:
+    """A value as this version of Anabranch stores it, and what that can be read by."""
     with io.BytesIO() as file:
         pickler = _NotingPickler(file)
         pickler.dump(value)  # type: ignore[no-untyped-call]
@@ -55,7 +54,7 @@ def as_bytes(value: object) -> tuple[bytes, PlanForm]:
     ]
     names = {f"{kind.__module__}:{kind.__qualname__}": _fields_hash(kind) for kind in ours}
     return data, PlanForm(
-        version=__version__,
+        version=version,
         python=THIS_PYTHON,
         has_code=pickler.has_code,
         classes=dict(sorted(names.items())),
