@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -51,7 +51,7 @@ class Declares(ABC):
         keep: Span | tuple[Span | None, int | None] | None = None,
         heartbeat: Span | None = None,
         chronon: Span | None = None,
-        ordered: bool = False,
+        ordered: bool | Literal["ties"] = False,
         keyed: bool = False,
         unique: Sequence[str | Sequence[str]] | str | None = None,
         rate: float | str | None = None,
@@ -94,7 +94,8 @@ class Declares(ABC):
             chronon: How long one step of time is: of whole numbers, so that durations may have
                 units; of timestamps, to count them in coarser steps than microseconds.
             ordered: Rows come in the order of their starts. One that does not is late, so there is
-                no delay, and a merge may rely on the order.
+                no delay, and a merge may rely on the order. `"ties"`: those of one start come in
+                the same order in every copy of the stream, too.
             keyed: No two events have the same payload and start: a merge relies on it.
             unique: Columns in which no two rows ever agree: a name, or a list of names and of
                 tuples of names that count together. The optimizer relies on it.

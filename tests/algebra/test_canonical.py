@@ -169,7 +169,9 @@ def test_in_python_as_well_and_logs_say_so() -> None:
     def known(shape: Shape) -> LogProperties:
         return LogProperties.of(copy(shape).canonical().node, "speculative")
 
-    in_order = LogProperties(insert_only=True, no_duplicates=True, keyed=True, order="start")
+    in_order = LogProperties(
+        insert_only=True, no_duplicates=True, keyed=True, order="start", ties=True
+    )
     for shape in (
         lambda s: s,
         lambda s: s.where("most > 3"),

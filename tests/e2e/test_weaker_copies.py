@@ -11,6 +11,7 @@ from tests.e2e.weaker_copies import IN_ORDER, KEYED, History
 from anabranch import Engine, LogicalStream, Run, Stream
 from anabranch.cli.queries.copy_news import CopyNewsTeller
 from anabranch.merging.logs import merge_logs
+from anabranch.model.files.stream_file import read_batches
 from anabranch.runtime.query.state_view import view_state
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.log_records import NOTHING_KNOWN, LogProperties
@@ -110,6 +111,31 @@ def test_the_merge_goes_over_to_a_weaker_case_and_resumes_by_it(
     (stage,) = merged.metrics()[-1]["stages"].values()
     diverged = {c["name"]: c["diverged"] for each in stage["reports"] for c in each["copies"]}
     assert diverged == {"first": 0, "second": 0}
+
+
+def test_logs_with_equal_events_are_merged_by_r1(engine: Engine, tmp_path: Path) -> None:
+    declared, _ = QUERY.format(folder=tmp_path).split(";")
+    text = f"{declared}; SELECT k FROM rows WINDOW(RANGE 7)"
+    more(tmp_path, range(3))
+    runs = []
+    for name in ("first", "second"):
+        copy: Stream = engine.sql(text).cleanse(cut=False).canonical()
+        runs.append(copy.start(to=tmp_path / "copies" / name, share=False))
+        # The second one begins later, and has other batches.
+        runs[0].drain()
+        more(tmp_path, range(3, 5) if name == "first" else range(5, 7))
+    runs[1].drain()
+    merged = merge_logs(engine, tmp_path / "copies", tmp_path / "merged", detach_after=None)
+    assert "Merge copies by r1" in merged.explain()
+    merged.drain()
+    more(tmp_path, range(7, 9), *reversed(runs), merged)
+    for run in (*runs, merged):
+        run.stop()
+    Engine().sql(text).run_local(to=tmp_path / "meant.jsonl")
+    meant = LogicalStream.of_batches(list(read_batches(tmp_path / "meant.jsonl")))
+    found = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "merged")).read()))
+    assert merged.stable == max(run.stable for run in runs)
+    assert found.difference(meant, merged.stable) == ""
 
 
 def test_a_log_that_readers_rely_on_promises_less_only_when_a_weaker_copy_joins(

@@ -29,10 +29,19 @@ class Driver:
     """A merge of copies that come and go, and what it has emitted."""
 
     def __init__(
-        self, case: Case, policy: MergePolicy, *, asserted: bool = False, shards: int = 1
+        self,
+        case: Case,
+        policy: MergePolicy,
+        *,
+        asserted: bool = False,
+        settles: bool = False,
+        shards: int = 1,
     ) -> None:
-        """Start with nobody; what is `asserted` is not known of the copies."""
-        self.kernel = kernel_of(case, policy, asserted)
+        """Start with nobody; what is `asserted` is not known of the copies.
+
+        With `settles` they are in order before their promises only.
+        """
+        self.kernel = kernel_of(case, policy, asserted, settles)
         self.traces = [Trace()] * shards
         self.numbers: dict[str, int] = {}
         self.stables: dict[str, int] = {}
@@ -103,7 +112,7 @@ def is_late(move: Move, promised: int) -> bool:
 
 
 @cache
-def kernel_of(case: Case, policy: MergePolicy, asserted: bool) -> MergeKernel:
+def kernel_of(case: Case, policy: MergePolicy, asserted: bool, settles: bool) -> MergeKernel:
     """A kernel for a source with copies."""
     # What is known of the source makes the case one that need not be asserted.
     ordered = case in ("r0", "r1", "r2") and not asserted
@@ -112,7 +121,9 @@ def kernel_of(case: Case, policy: MergePolicy, asserted: bool) -> MergeKernel:
         copies=True,
         schema=SCHEMA,
         insert_only=ordered,
-        keyed=case != "r4" and not asserted,
+        keyed=case in ("r0", "r2", "r3") and not asserted,
+        ties=case == "r1" and not asserted,
+        settles_order=settles,
         order="strict" if case == "r0" and ordered else "start" if ordered else "none",
     )
     return MergeKernel(Merge(inputs=(source,), case=case, policy=policy))

@@ -12,6 +12,8 @@ from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.merge import Merge
 from anabranch.errors import PlanError, StreamError
 from anabranch.model.clock import INTEGERS
+from anabranch.model.files.stream_file import read_batches
+from anabranch.model.logical import LogicalStream
 from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.files.log_records import LogProperties
 
@@ -43,6 +45,8 @@ def test_each_case_is_chosen_by_what_is_declared(tmp_path: Path) -> None:
 
     assert case("ORDERED KEYED") == "r2"
     assert case("KEYED") == "r3"
+    assert case("ORDERED TIES KEYED") == "r2"
+    assert case("ORDERED TIES") == "r1"
     assert case("ORDERED") == "r4"
     assert case("") == "r4"
 
@@ -76,6 +80,15 @@ def test_explain_says_why_a_stronger_case_was_not_chosen(tmp_path: Path) -> None
     a = engine.stream(path, name="a", start="at", ordered=True, keyed=True)
     b = engine.stream(path, name="b", start="at", ordered=True)
     assert "not r3: 'b' may have two events of one payload and start" in ab.merge(a, b).explain()
+    assert "not r1: 'a' may have ties in any order and 1 more" in ab.merge(a, b).explain()
+    e, f = (engine.stream(path, name=name, start="at", ordered="ties") for name in ("e", "f"))
+    tied = ab.merge(e, f.where("k > 0"))
+    assert merged(tied.node).chosen == "r1"
+    assert "not r2: 'e' may have two events of one payload and start" in tied.explain()
+    mixed = ab.merge(e, f.cleanse(cut=False))
+    assert merged(mixed.node).chosen == "r4"
+    assert "not r1: some inputs have ties as they were written, others put them" in mixed.explain()
+    assert "Merge 2 copies by r1" in ab.merge(b.cleanse(cut=False), e.cleanse(cut=False)).explain()
     c = engine.stream(path, name="c", start="at", keyed=True)
     assert "not r2: 'c' is not in order of start" in ab.merge(a, c).explain()
     d = a.window(2).agg(n="COUNT(*)")
@@ -87,6 +100,41 @@ def test_explain_says_why_a_stronger_case_was_not_chosen(tmp_path: Path) -> None
         "not r0: 'a' may have two events of one start and 1 more"
         in ab.merge(a, a.where("k>0")).explain()
     )
+
+
+def test_ties_are_counted_as_they_were_written(tmp_path: Path) -> None:
+    engine = ab.Engine()
+    lines = [(1, 1), (2, 1), (1, 1), (3, 4), (3, 4), (1, 9)]
+    for name, many in (("one", 4), ("two", 6), ("three", 5)):
+        text = (json.dumps({"k": k, "at": at}) + "\n" for k, at in lines[:many])
+        (tmp_path / f"{name}.jsonl").write_text("".join(text))
+    streams = [
+        engine.stream(
+            str(tmp_path / f"{name}.jsonl"), name=name, start="at", ordered="ties", hide_times=True
+        )
+        for name in ("one", "two", "three")
+    ]
+    both = ab.merge(*streams)
+    assert merged(both.node).chosen == "r1"
+    both.run_local(to=tmp_path / "out.jsonl")
+    found = LogicalStream.of_batches(list(read_batches(tmp_path / "out.jsonl")))
+    assert found == LogicalStream.of([((k,), at, at + 1) for k, at in lines])
+
+
+def test_logs_carry_that_ties_can_be_put_in_order(tmp_path: Path) -> None:
+    engine = ab.Engine()
+    path = rows(tmp_path / "rows.jsonl")
+    one = engine.stream(path, name="one", start="at").where("k > 0").cleanse(cut=False)
+    known = LogProperties.of(one.canonical().node, "speculative")
+    assert known == LogProperties(insert_only=True, only_points=True, order="start", ties=True)
+    for name in ("a", "b"):
+        log(tmp_path / "copies" / name, known)
+    copies = engine.stream(str(tmp_path / "copies"), name="c", copies=True)
+    assert merged(copies.merge().node).chosen == "r1"
+    # Logs of an earlier version do not say so.
+    log(tmp_path / "copies" / "d", LogProperties(insert_only=True, order="start"))
+    copies = engine.stream(str(tmp_path / "copies"), name="e", copies=True)
+    assert merged(copies.merge().node).chosen == "r4"
 
 
 def test_elements_in_order_have_no_adjusts(tmp_path: Path) -> None:

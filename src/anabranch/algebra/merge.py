@@ -8,8 +8,9 @@ from typing import ClassVar, Final, Literal, TypeAlias, final, get_args
 
 import pyarrow as pa
 
-from anabranch.algebra.analysis.merge_case import CASES, ORDERED, SAYS, Case
+from anabranch.algebra.analysis.merge_case import BEST_FIRST, CASES, ORDERED, SAYS, Case
 from anabranch.algebra.analysis.properties import Properties
+from anabranch.algebra.analysis.settled_order import is_ordered_when_settled
 from anabranch.algebra.node import Node, check_clocks, clock_of
 from anabranch.algebra.source import Source
 from anabranch.algebra.traits import Traits
@@ -129,6 +130,8 @@ def _lacks(node: Node, case: Case) -> str:
             return "has lifetimes that are cut at stable points"
         if case == "r0" and not strict:
             return "may have two events of one start"
+        if case == "r1" and not (properties.ties or strict):
+            return "may have ties in any order"
     # No two of one start are no two of one payload and start.
     if case in ("r2", "r3") and not (properties.keyed or strict):
         return "may have two events of one payload and start"
@@ -212,13 +215,10 @@ class Merge(Node):
     @property
     def derived(self) -> Case:
         """The strongest case that what is known of the inputs allows."""
-        return next(case for case in CASES if case != "r1" and not self.obstacles(case))
+        return next(case for case in BEST_FIRST if not self.obstacles(case))
 
     def obstacles(self, case: Case) -> list[str]:
-        """Why what is known of the inputs does not allow a case; none: it does.
-
-        Which ties come first on every input is never known, so r1 is left to the user.
-        """
+        """Why what is known of the inputs does not allow a case; none: it does."""
         found: list[str] = []
         if case in ORDERED:
             # Inputs in order are not remembered: there is nothing to wait with or to compare.
@@ -230,6 +230,8 @@ class Merge(Node):
             lacks = _lacks(node, case)
             if lacks:
                 found.append(f"'{name}' {lacks}")
+        if case == "r1" and not found and len({*map(is_ordered_when_settled, self.inputs)}) > 1:
+            found.append("some inputs have ties as they were written, others put them in order")
         return found
 
     @property
@@ -237,16 +239,26 @@ class Merge(Node):
         """Which stronger case was not chosen, and why: `not r2: 'left' may adjust events`."""
         if self.case is not None:
             return ""
-        at = CASES.index(self.chosen)
-        # The next one that the user could have by declaring more.
-        stronger = next((case for case in reversed(CASES[:at]) if case != "r1"), None)
-        if stronger is None:
-            return ""
-        reasons = self.obstacles(stronger)
-        more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-        # No declaration says in which order ties come, so it has to be asserted.
-        ties = "" if self.obstacles("r1") else "; r1 if named, for ties in one order everywhere"
-        return f"not {stronger}: {reasons[0]}{more}{ties}"
+        # The next ones that the user could have by declaring more.
+        stronger = {
+            "r0": (),
+            "r2": ("r0",),
+            "r1": ("r2",),
+            "r3": ("r2",),
+            "r4": ("r3", "r1") if self._are_in_order else ("r3",),
+        }
+        found: list[str] = []
+        for case in stronger[self.chosen]:
+            reasons = self.obstacles(case)  # type: ignore[arg-type]
+            more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+            found.append(f"not {case}: {reasons[0]}{more}")
+        return "; ".join(found)
+
+    @property
+    def _are_in_order(self) -> bool:
+        """Whether inputs are in order, as far as is known, and may be merged by it."""
+        every = (node.properties for node in self.inputs)
+        return all(each.insert_only and each.order != "none" for each in every)
 
     @property
     def chosen(self) -> Case:
@@ -256,7 +268,7 @@ class Merge(Node):
     @property
     def is_asserted(self) -> bool:
         """Whether the user says more than is known."""
-        return CASES.index(self.chosen) < CASES.index(self.derived)
+        return bool(self.obstacles(self.chosen))
 
     @property
     def schema(self) -> pa.Schema:
@@ -275,6 +287,7 @@ class Merge(Node):
             keyed=self.chosen != "r4" and self.chosen != "r1",
             single=all(of_input.single for of_input in each),
             order="none" if not ordered else "strict" if self.chosen == "r0" else "start",
+            ties=ordered,
         )
 
     @property

@@ -56,7 +56,8 @@ class Shift(Unary):
     def properties(self) -> Properties:
         """Those of the input; a point at the end of time stays open when it is moved away."""
         of_input = self.input.properties
-        return of_input.loosened(only_points=of_input.only_points and self.by >= 0)
+        points = of_input.only_points and self.by >= 0
+        return of_input.loosened(only_points=points, ties=of_input.ties)
 
     @property
     def label(self) -> str:

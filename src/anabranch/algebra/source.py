@@ -30,6 +30,7 @@ class Source(Node):
     `copies` says that it stands for several copies of the stream that come and go, each an input of
     its own; only a merge reads it. `timeless` says that it stands for a plan over such sources.
     `cut` says that lifetimes end where its writer's stable point stood, and go on in another event.
+    `ties` says that elements of one start come in the same order in every copy of the stream.
     `settles_order` says that its order holds before its stable points, and behind them not yet.
     `rate` is how many events are expected per chronon, and `distinct` how many different values
     columns are expected to have: plans are priced by them.
@@ -58,6 +59,7 @@ class Source(Node):
             "rate": "the optimizer prices plans by it; what they compute does not depend on it",
             "distinct": "like the rate",
             "cut": "merges choose their case by it, and the case is part of their form",
+            "ties": "like `cut`",
             "settles_order": "a merge waits for the stable point by it, in the same state",
         },
         by_hash=True,
@@ -80,6 +82,7 @@ class Source(Node):
     chronon: int | None = None
     timeless: bool = False
     cut: bool = False
+    ties: bool = False
     settles_order: bool = False
     rate: float | None = None
     distinct: tuple[tuple[str, float], ...] = ()
@@ -115,6 +118,7 @@ class Source(Node):
             no_duplicates=self.no_duplicates,
             keyed=self.keyed,
             order=self.order,
+            ties=self.ties,
         )
 
     @property

@@ -88,7 +88,7 @@ def with_moves(work: Work, output: int) -> Work:
     known = [
         None
         if each is None
-        else each.meet(replace(each, insert_only=False, keyed=False, order="none"))
+        else each.meet(replace(each, insert_only=False, keyed=False, order="none", ties=False))
         if number == output
         else each
         for number, each in enumerate(work.properties)

@@ -160,6 +160,12 @@ def _flag_of(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def _order(value: Any) -> Any:
+    if value != "ties" and not isinstance(value, bool):
+        raise UnfitError
+    return value
+
+
 def count(least: int, most: int = LARGEST) -> ValueKind:
     """Whole numbers in a range."""
 
@@ -274,6 +280,7 @@ def _columns(value: Any) -> Any:
 
 
 FLAG: Final = ValueKind("True or False", "True", _flag, _flag_of)
+ORDER: Final = ValueKind("True, False or 'ties'", "True", _order)
 COLUMN: Final = ValueKind("the name of a column", "'column'", _text)
 NAME: Final = ValueKind("a name", "'bids'", _text)
 DURATION: Final = ValueKind(

@@ -19,6 +19,8 @@ class Properties:
         keyed: No two events have the same payload and start. (Follows from no_duplicates.)
         single: At most one payload holds at an instant, once. (Implies no_duplicates.)
         order: Elements come by start: `start`, `strict` if no two starts are equal, or `none`.
+        ties: Elements of one start come in one order in every copy of the stream, or can be put in
+            one as soon as they are settled, because they are there as a whole.
     """
 
     insert_only: bool = False
@@ -27,6 +29,7 @@ class Properties:
     keyed: bool = False
     single: bool = False
     order: Order = "none"
+    ties: bool = False
 
     def __post_init__(self) -> None:
         if self.single:
@@ -43,6 +46,7 @@ class Properties:
             insert_only=True,
             keyed=self.no_duplicates,
             order="strict" if self.single else "start",
+            ties=self.only_points,
         )
 
     def meet(self, other: Properties) -> Properties:
@@ -56,11 +60,13 @@ class Properties:
             keyed=self.keyed and other.keyed,
             single=self.single and other.single,
             order=order,
+            ties=self.ties and other.ties,
         )
 
     def loosened(self, **changed: bool) -> Properties:
         """The same where starts may coincide that did not before."""
         order: Order = "none" if self.order == "none" else "start"
+        changed = {"ties": False, **changed}
         return replace(self, keyed=self.no_duplicates, order=order, **changed)
 
     @property
@@ -74,5 +80,6 @@ class Properties:
             "no two with one start": self.keyed and not self.no_duplicates,
             "in order": self.order == "start",
             "in strict order": self.order == "strict",
+            "ties": self.ties and self.order == "start" and not self.keyed,
         }
         return ", ".join(name for name, holds in named.items() if holds) or "any"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from anabranch.algebra.analysis.properties import Properties
@@ -40,8 +40,9 @@ class Cleanse(Unary):
 
     @property
     def properties(self) -> Properties:
-        """Those of the input, and nothing is ever taken back."""
-        return self.input.properties.emitted("final")
+        """Those of the input, and nothing is ever taken back; whole events are put in order."""
+        final = self.input.properties.emitted("final")
+        return final if self.cut else replace(final, ties=True)
 
     @property
     def label(self) -> str:

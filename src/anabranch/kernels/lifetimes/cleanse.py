@@ -112,7 +112,10 @@ def _settled(rows: pa.RecordBatch, stable: Time) -> np.ndarray:
 
 
 def _events(parts: Sequence[tuple[pa.RecordBatch, np.ndarray]]) -> pa.RecordBatch:
-    """The events that are there, one row each, by start and end."""
+    """The events that are there, one row each, by start and end, then by payload.
+
+    They are added up by the hash of their payload, and sorting keeps the order of ties.
+    """
     rows = concat_where(parts)
     positions, counts = add_up(rows, [CHECK], rows.column(ID).to_numpy())
     rows = rows.take(pa.array(np.repeat(positions, np.maximum(counts, 0))))

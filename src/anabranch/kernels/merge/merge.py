@@ -29,7 +29,7 @@ from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements
 from anabranch.kernels.merge.order import broken, in_order
 from anabranch.kernels.merge.ordered import LAST_ELEMENTS, TWICE, refuse_twice, step_ordered
-from anabranch.kernels.merge.waiting import WAITING, those_who_wait
+from anabranch.kernels.merge.waiting import WAITING, those_who_wait, told_apart
 from anabranch.kernels.merge.weaken import FLOOR, below_floor, weakened
 from anabranch.model.batch import EventBatch
 from anabranch.model.clock import Clock
@@ -235,11 +235,16 @@ class MergeKernel(Stateful):
                 copy = copies.heard[elements.column[outcome.twice]]
                 raise broken(copy, elements, outcome.twice, case, TWICE)
         else:
-            # Once the output is complete, nothing is remembered.
-            proven = not self.node.is_asserted or since == FOREVER
+            by_promise = all(self._settles_order)
+            # Ties are counted as they come, unless they come all at once. Once the output is
+            # complete, nothing is remembered.
+            known = not self.node.is_asserted and (case != "r1" or by_promise)
+            proven = known or since == FOREVER
             runs, copies, ordinal = in_order(runs, elements, copies, case, proven=proven)
             if case == "r2" and self.node.is_asserted:
                 runs = {**runs, LAST_ELEMENTS: refuse_twice(runs, elements, copies)}
+            if case == "r1" and by_promise:
+                elements, case = told_apart(elements), "r2"
             outcome = step_ordered(runs, elements, case, since, until, ordinal)
         numbers = [copy.number for copy in copies.heard]
         copies = copies.counted(elements.column[outcome.ignored], outcome.by, numbers)

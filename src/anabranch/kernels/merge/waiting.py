@@ -11,18 +11,24 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from anabranch.kernels.columns.grouped import group_starts, is_first
 from anabranch.kernels.contract.column_names import COPY, TIMES
 from anabranch.kernels.contract.kernel import SortedRun
+from anabranch.kernels.contract.keys import ids_and_checks
 from anabranch.kernels.merge.arrived_rows import ArrivedRows
 from anabranch.kernels.merge.copies import Copies
 from anabranch.kernels.merge.keyed import Runs
+from anabranch.kernels.merge.nodes import Elements
 from anabranch.model.time import FOREVER
 
 WAITING: Final = "waiting"
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def those_who_wait(
@@ -52,6 +58,24 @@ def those_who_wait(
         return rows, ()
     held = rows.take(np.flatnonzero(waits)).as_batch()
     return rows.take(np.flatnonzero(~waits)), (SortedRun(held),)
+
+
+def told_apart(elements: Elements) -> Elements:
+    """Elements of one start, told apart by payload, end, and number among those that are equal.
+
+    An input that has promised a start has said all of them, in whatever order. So they are a
+    multiset, and of equal elements the output has as many as the input with the most of them: as
+    if each had put them in order of payload and end, also where one of them lacks some.
+    """
+    ids, check = ids_and_checks(
+        elements.payload.take(np.arange(len(elements))).columns, len(elements)
+    )
+    ids = (ids ^ elements.new_end.view(np.uint64)) * _ODD
+    order = np.lexsort((check, ids, elements.start, elements.column))
+    first = is_first(*(each[order] for each in (elements.column, elements.start, ids, check)))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order)) - group_starts(first)
+    return replace(elements, ids=ids, check=(check ^ number.view(np.uint64)) * _ODD)
 
 
 def _promises(copies: Copies, settles: Sequence[bool]) -> np.ndarray:

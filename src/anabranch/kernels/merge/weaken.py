@@ -8,9 +8,10 @@ with this end, or none.
 
     node A from 2, ends (out 9, x 9, y 5)   becomes   end 5: (0, 0, 1), end 9: (1, 1, 0)
 
-From r0 and r2 to r3 or r4: there are no nodes, only the last start and what has passed there. What
-has passed is final: copies in order insert whole events, in the order of their starts, so whoever
-first reached a start brought all that begins before it. This start is the *floor*. What anybody
+From r0, r1 and r2 to r3 or r4: there are no nodes, only the last start and what has passed there.
+What has passed is final: copies in order insert whole events, in the order of their starts, so
+whoever first reached a start brought all that begins before it. This start is the *floor*. What
+anybody
 says of events below it was said before, or is taken back later; it is left out, for good. From the
 floor on there are nodes. Without the floor every event that has passed and is not settled would
 be inserted a second time, and one that goes on would look as if the output lacked it.
@@ -74,9 +75,10 @@ def _floor(runs: Runs, case: Case, stable: Time) -> tuple[SortedRun, ...]:
     if stable == FOREVER:
         # The output is complete, and nothing is remembered of it.
         return (_nothing_at(int(FOREVER)),)
-    if case != "r0" or not seen:
+    if case == "r2" or not seen:
         return seen
-    # No two events have one start: all that begins up to the last one has passed.
+    # No two events have one start, or all of one start come at once: what begins up to the last one
+    # has passed.
     last = seen[0].rows.column(TIME)[0].as_py()
     return (_nothing_at(min(last + 1, int(FOREVER))),)
 

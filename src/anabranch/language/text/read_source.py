@@ -15,7 +15,7 @@ from anabranch.language.text.words import Words
 
 _HINT: Final = (
     "write CREATE STREAM name (column TYPE, ...) SOURCE 'path' [ORDERED BY column [KEEP] "
-    "[UNTIL column]] [EDGES [BY column, ...]] [ORDERED] [KEYED] [DELAY duration] "
+    "[UNTIL column]] [EDGES [BY column, ...]] [ORDERED [TIES]] [KEYED] [DELAY duration] "
     "[HEARTBEAT duration] [LATE DROP | ADJUST | FAIL | REVISE] [ARCHIVE 'path'] "
     "[KEEP duration | count ROWS] [CHRONON duration] "
     "[RATE count [PER duration]] [DISTINCT (column count, ...)] [WITH (option = value, ...)]"
@@ -153,9 +153,10 @@ def _clause(words: Words) -> tuple[str, Any]:
         return "ordered by", (start, keep or _keeps_column(words), end)
     if words.take("EDGES"):
         return "edges", _edges(words) if words.take("BY") else ()
-    for clause in ("ORDERED", "KEYED"):
-        if words.take(clause):
-            return clause.lower(), True
+    if words.take("ORDERED"):
+        return "ordered", "ties" if words.take("TIES") else True
+    if words.take("KEYED"):
+        return "keyed", True
     for clause in ("DELAY", "HEARTBEAT", "CHRONON"):
         if words.take(clause):
             return clause.lower(), words.duration(f"the duration of {clause}")

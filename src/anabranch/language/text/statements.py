@@ -53,7 +53,8 @@ class CreateSource:
         unique: Sets of columns in which no two rows ever agree: UNIQUE, PRIMARY KEY.
         rate: How many rows are expected: RATE 600 PER MINUTE, as text.
         distinct: How many values columns are expected to have: DISTINCT (item 1000).
-        ordered: Whether rows come in the order of their starts: ORDERED without BY.
+        ordered: Whether rows come in the order of their starts: ORDERED without BY. `ties`: rows of
+            one start come in one order in all copies, too: ORDERED TIES.
         keyed: Whether no two events have the same payload and start: KEYED.
         edges: The key of EDGES BY: a row holds until the next one of its key; None: no edges.
         replace: Whether an entry of that name gives way.
@@ -80,7 +81,7 @@ class CreateSource:
     edges: tuple[str, ...] | None = None
     rate: str | None = None
     distinct: Mapping[str, float] | None = None
-    ordered: bool = False
+    ordered: bool | Literal["ties"] = False
     keyed: bool = False
     replace: bool = False
 

@@ -13,6 +13,7 @@ from anabranch.runtime.option import (
     DURATION,
     FLAG,
     NAME,
+    ORDER,
     PATH,
     POSITIVE_DURATION,
     SCHEMA,
@@ -127,7 +128,7 @@ SOURCE_OPTIONS: Final = table_of(
     ),
     Option(
         name="ordered",
-        kind=FLAG,
+        kind=ORDER,
         default=False,
         nullable=False,
         applies_to=frozenset(("rows", "elements", "delta")),

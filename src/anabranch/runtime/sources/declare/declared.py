@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final, get_args
+from typing import Any, Literal, final, get_args
 
 import pyarrow as pa
 
@@ -51,7 +51,8 @@ class Declared:
         rate: How many rows are expected to come, as it was written; None: nobody knows.
         distinct: How many different values columns are expected to have.
         ordered: Whether rows come in order of their starts; those that do not are late. Elements
-            in order are inserts and stable points only.
+            in order are inserts and stable points only. `ties`: rows of one start are in the same
+            order in every copy of the stream, too.
         keyed: Whether no two events have the same payload and start.
         may_be_stamped: Whether rows that are no elements, and have no start, get the time of their
             arrival.
@@ -77,7 +78,7 @@ class Declared:
     unique: tuple[tuple[str, ...], ...] = ()
     rate: Any = None
     distinct: tuple[tuple[str, float], ...] = ()
-    ordered: bool = False
+    ordered: bool | Literal["ties"] = False
     keyed: bool = False
     may_be_stamped: bool = False
     copies: bool = False
@@ -165,7 +166,7 @@ class Declared:
             step=(clock.chronon or 1) // (found.chronon or 1) if clock.timestamps else 1,
             heartbeat=self._heartbeat(clock),
             stamped=self.stamped,
-            only_inserts=self.ordered,
+            only_inserts=bool(self.ordered),
         )
 
     def archive_spec(self, clock: Clock, path: str | None = None) -> ArchiveSpec | None:
@@ -220,8 +221,10 @@ class Declared:
         return Duration(min(heartbeat * clock.chronon, FOREVER))
 
 
-def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -> Source:
-    """The leaf of a plan."""
+def leaf_of(
+    declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock, *, in_order: bool = True
+) -> Source:
+    """The leaf of a plan; whether rows are read in their order decides about ties."""
     always = declared.relation and shape.start is None
     if always and declared.chronon is not None:
         raise PlanError(
@@ -233,7 +236,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
         name=declared.name,
         schema=schema,
         # With revisions rows that were settled may change.
-        insert_only=(shape.kind is None or declared.ordered) and declared.late != "revise",
+        insert_only=(shape.kind is None or bool(declared.ordered)) and declared.late != "revise",
         only_points=shape.kind is None and shape.end is None and shape.start is not None,
         timestamps=clock.timestamps,
         chronon=None if clock.is_usual else clock.chronon,
@@ -245,6 +248,7 @@ def leaf_of(declared: Declared, schema: pa.Schema, shape: Shape, clock: Clock) -
         distinct=_value_counts(declared, schema),
         order="start" if declared.ordered and declared.late != "revise" else "none",
         keyed=declared.keyed,
+        ties=declared.ordered == "ties" and in_order and declared.late != "revise",
         always=always,
     )
 

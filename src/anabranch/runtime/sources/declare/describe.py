@@ -162,7 +162,7 @@ def _source(
     )
     if not ordered:
         refuse_limits(declared, path)
-    return source, leaf_of(declared, schema, shape, promise.clock)
+    return source, leaf_of(declared, schema, shape, promise.clock, in_order=ordered)
 
 
 def _lines(path: str, declared: Declared) -> tuple[FileSource, Source]:

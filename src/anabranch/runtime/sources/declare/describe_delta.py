@@ -73,7 +73,7 @@ def describe_delta(path: str, declared: Declared) -> tuple[FileSource, Source]:
         ordered=not order,
         archive=declared.archive_spec(promise.clock, path),
     )
-    return source, leaf_of(declared, schema, shape, promise.clock)
+    return source, leaf_of(declared, schema, shape, promise.clock, in_order=not order)
 
 
 def refuse_delta_inside(path: str, files: list[Path]) -> None:

@@ -27,7 +27,11 @@ def relying(
 
 
 def relying_on(source: FileSource, leaf: Source, known: LogProperties) -> tuple[FileSource, Source]:
-    """A source over log folders, and its leaf, that rely on exactly this."""
+    """A source over log folders, and its leaf, that rely on exactly this.
+
+    Where no two events have one payload and start, nobody relies on the order of ties.
+    """
+    known = replace(known, ties=known.ties and not known.is_keyed)
     relying_leaf = replace(
         leaf,
         insert_only=known.insert_only,
@@ -35,6 +39,7 @@ def relying_on(source: FileSource, leaf: Source, known: LogProperties) -> tuple[
         no_duplicates=known.no_duplicates,
         keyed=known.keyed,
         order=known.order,
+        ties=known.ties,
         cut=known.cut,
         # The shards of its writer let go what is not settled each in an order of its own.
         settles_order=known.order != "none",

@@ -214,7 +214,9 @@ class CopyBook:
         ]
         if not lacking:
             return None
-        weakest: Case = "r3" if all(each.is_keyed for each in lacking) else "r4"
+        relied_on = self._source.relied_on
+        every = lacking if relied_on is None else [*lacking, relied_on]
+        weakest: Case = "r3" if all(each.is_keyed for each in every) else "r4"
         is_news = weakest not in self._told and "r4" not in self._told
         self._told.add(weakest)
         return weakest if is_news else None

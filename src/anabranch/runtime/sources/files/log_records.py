@@ -78,6 +78,7 @@ class LogProperties:
         no_duplicates: No payload holds twice at one instant.
         keyed: No two events have the same payload and start.
         order: Batches come by start: `start`, `strict` if no two starts are equal, or `none`.
+        ties: Elements of one start can be put in one order in every copy of the stream.
         cut: Lifetimes end where the stable point stood, and go on in another event.
     """
 
@@ -86,6 +87,7 @@ class LogProperties:
     no_duplicates: bool = field(default=False, metadata=OMITTED)
     keyed: bool = field(default=False, metadata=OMITTED)
     order: Order = field(default="none", metadata=OMITTED)
+    ties: bool = field(default=False, metadata=OMITTED)
     cut: bool = field(default=False, metadata=OMITTED)
 
     @staticmethod
@@ -101,6 +103,7 @@ class LogProperties:
             no_duplicates=known.no_duplicates,
             keyed=known.keyed,
             order=known.order,
+            ties=known.ties and known.insert_only,
             cut=emission == "final" and not known.only_points,
         )
 
@@ -113,6 +116,7 @@ class LogProperties:
             no_duplicates=self.no_duplicates,
             keyed=self.keyed,
             order=self.order,
+            ties=self.ties,
         )
 
     @property
@@ -129,6 +133,7 @@ class LogProperties:
             no_duplicates=both.no_duplicates,
             keyed=both.keyed,
             order=both.order,
+            ties=both.ties,
             cut=self.cut or other.cut,
         )
 
@@ -141,6 +146,7 @@ class LogProperties:
             "may have two events of one payload and start": wanted.keyed and not self.keyed,
             "is not in order of start": wanted.order != "none" and self.order == "none",
             "may have two events of one start": wanted.order == "strict" and self.order == "start",
+            "may have ties in any order": wanted.ties and not self.ties,
             "has lifetimes that are cut at stable points": self.cut and not wanted.cut,
         }
         return next((what for what, is_so in found.items() if is_so), "")
