@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, final, get_args
 
 from anabranch.adapt.reoptimizer import Reoptimizer
 from anabranch.algebra.node import Node
+from anabranch.changed_scripts import wanted_change
 from anabranch.errors import EngineError, PlanError
 from anabranch.host import Host
 from anabranch.migrate.executed_queries import PlanAll
-from anabranch.migrate.healing import in_form_of
 from anabranch.migrate.membership import Membership
 from anabranch.migrate.migration import Migration
 from anabranch.migrate.migrator import Migrator
-from anabranch.migrate.operators import has_other_code
+from anabranch.migrate.request import WantedChange
 from anabranch.model.time import BEGINNING
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
@@ -67,7 +67,7 @@ def let_change(
         plan_all,
         allow_unbounded=allow_unbounded,
         when_switched=lambda output: host.runs.withdraw(members[output]),
-        bind=partial(_bound, host, measurements, members),
+        bind=partial(wanted_change, host, measurements, members),
         regroup=regroup,
     )
     group = RunningGroup(host, execution, migrator, members, measurements)
@@ -107,10 +107,16 @@ class _Watched:
         """Whether a change is under way."""
         return self.migrator.current is not None
 
-    def change(self, output: int, statistics: PlanStatistics) -> None:
-        """Give an output the plan that the optimizer chooses by these statistics."""
-        query = self.migrator.queries.asked[output]
-        self.migrator.migrate(output, query, what=self.members[output].name, statistics=statistics)
+    def change(self, outputs: Sequence[int], statistics: PlanStatistics) -> None:
+        """Give outputs the plans that the optimizer chooses by these statistics."""
+        asked = self.migrator.queries.asked
+        self.migrator.migrate(
+            WantedChange(
+                {output: asked[output] for output in outputs},
+                {output: self.members[output].name for output in outputs},
+                statistics,
+            )
+        )
 
 
 @final
@@ -141,7 +147,37 @@ class RunningGroup:
     def take_in(self, run: Run) -> None:
         """Let a run of the group be changed."""
         run.group = self
-        run.changer = _changer(self._host, self._migrator, run, self._members, self._measurements)
+
+        def change(query: Any = None, *, how: How = "auto", at: Any = None) -> Migration:
+            queries = None if query is None else [query]
+            return self.migrate([run], queries, how=how, at=at, where="migrate(...)")
+
+        run.changer = change
+
+    def migrate(
+        self,
+        runs: Sequence[Run],
+        queries: Sequence[Any] | None,
+        *,
+        how: How = "auto",
+        at: Any = None,
+        where: str,
+    ) -> Migration:
+        """Change runs of the group from one T on; without queries by what was measured of them."""
+        _HOW.checked(how, where=where)
+        numbers = [self._members.index(run) for run in runs]
+        asked = self._migrator.queries.asked
+        new = (
+            [asked[number] for number in numbers]
+            if queries is None
+            else [_asked(self._host, query, where=where) for query in queries]
+        )
+        wanted = WantedChange(
+            dict(zip(numbers, new, strict=True)),
+            dict(zip(numbers, (run.name for run in runs), strict=True)),
+            self._measurements.statistics.for_plans() if queries is None else None,
+        )
+        return self._migrator.migrate(wanted, how=how, at=at)
 
     def add(
         self,
@@ -280,82 +316,32 @@ class RunningGroup:
         begun.wait()
 
 
-def _changer(
-    host: Host, migrator: Migrator, run: Run, members: Sequence[Run], measurements: Measurements
-) -> Any:
-    def change(query: Any = None, *, how: How = "auto", at: Any = None) -> Migration:
-        _HOW.checked(how, where="migrate(...)")
-        output = members.index(run)
-        new: AskedQuery = (
-            migrator.queries.asked[output]
-            if query is None
-            else _asked(host, query, where="migrate(...)")
-        )
-        # The same query: by what was measured of it.
-        statistics = measurements.statistics.for_plans() if query is None else None
-        return migrator.migrate(output, new, how=how, at=at, what=run.name, statistics=statistics)
-
-    return change
-
-
-def _bound(
-    host: Host,
-    measurements: Measurements,
-    members: Sequence[Run],
-    record: MigrationRecord,
-    asked: Sequence[AskedQuery],
-) -> tuple[int, AskedQuery, PlanStatistics | None]:
-    """What another process has asked for: of several queries, the one that is not as it was."""
-    if record.reoptimize:
-        output = _named_output(record, members)
-        return output, asked[output], measurements.statistics.for_plans()
-    assert record.text is not None
-    queries = host.read_apart(record.text, record.script, record.modules)
-    where = record.script or "the changed query"
-    if not queries:
-        raise PlanError("the script has no query", where=where, hint="end it with a SELECT")
-    if len(asked) == 1:
-        return 0, queries[-1], None
-    if len(queries) != len(asked):
+def migrate_all(
+    runs: Sequence[Run], queries: Sequence[Any] | None, *, how: How, at: Any
+) -> Migration:
+    """Change several runs from one T on; see `Engine.migrate_all`."""
+    where = "migrate_all(...)"
+    groups = {id(run.group) for run in runs if not run.has_left}
+    group = runs[0].group if runs else None
+    if not isinstance(group, RunningGroup) or len(groups) != 1 or any(r.has_left for r in runs):
         raise PlanError(
-            f"the script has {len(queries)} queries, and {len(asked)} run together",
+            "the queries do not run together",
             where=where,
-            hint="write all queries of the group, in their order",
+            hint="pass runs of one start_all(...), or change each with run.migrate(query)",
         )
-    pairs = enumerate(zip(queries, asked, strict=True))
-    changed = [n for n, (new, old) in pairs if _is_other(new, old, where=where)]
-    if len(changed) != 1:
+    if runs[0].status != "running":
         raise PlanError(
-            f"{len(changed)} queries of the script differ from those that run",
+            f"the queries do not run: they have {runs[0].status}",
             where=where,
-            hint="change one query at a time",
+            hint="start them again with the same checkpoint, and change them then",
         )
-    return changed[0], queries[changed[0]], None
-
-
-def _is_other(new: AskedQuery, old: AskedQuery, *, where: str) -> bool:
-    """Whether a query of a script has another plan than the one that runs, or calls other code."""
-    node = in_form_of(old, new).node
-    return node != old.node or has_other_code(node, old.node, where=where)
-
-
-def _named_output(record: MigrationRecord, members: Sequence[Run]) -> int:
-    """The number of the query whose output was named; the only one needs no name.
-
-    Raises:
-        PlanError: Several run together, and none of them was named.
-    """
-    if len(members) == 1:
-        return 0
-    logs = [None if run.log_folder is None else full_path(run.log_folder) for run in members]
-    if record.to is not None and record.to in logs:
-        return logs.index(record.to)
-    known = ", ".join(log or run.name for run, log in zip(members, logs, strict=True))
-    raise PlanError(
-        f"{len(members)} queries run together: which of them shall be planned anew?",
-        where=record.to or "anabranch migrate --reoptimize",
-        hint=f"name the output of one instead of the checkpoint: {known}",
-    )
+    if len(set(map(id, runs))) != len(runs) or (queries is not None and len(queries) != len(runs)):
+        raise PlanError(
+            f"{len(runs)} runs cannot become {len(queries or runs)} queries",
+            where=where,
+            hint="name each run once, and pass the query that it becomes for each, in their order",
+        )
+    return group.migrate(runs, queries, how=how, at=at, where=where)
 
 
 def _asked(host: Host, query: Any, *, where: str) -> AskedQuery:

@@ -62,7 +62,9 @@ from anabranch.userops.operator_files import operators_in
 from anabranch.windowed import Span
 
 if TYPE_CHECKING:
+    from anabranch.migrate.migration import Migration
     from anabranch.runtime.query.run import Run
+    from anabranch.runtime.store.migrations import How
 
 __all__ = ["Engine", "GroupedStream", "LocalRun", "Query", "Stream"]
 
@@ -412,6 +414,32 @@ class Engine(Declares):
             asked=queries,
             plan_all=plan_all,
         )
+
+    def migrate_all(
+        self,
+        runs: Sequence[Run],
+        queries: Sequence[Stream | str] | None = None,
+        *,
+        how: How = "auto",
+        at: Any = None,
+    ) -> Migration:
+        """Change several queries that run together, all from the same instant T on.
+
+        As `Run.migrate` does for one; what the new queries have in common runs once.
+
+        Args:
+            runs: The runs, of one `start_all`.
+            queries: What each of them becomes. None: the same, by the plans that the optimizer
+                chooses now.
+            how: As for `Run.migrate`.
+            at: As for `Run.migrate`.
+
+        Raises:
+            PlanError: They do not run together, or cannot change to these.
+        """
+        from anabranch.changing import migrate_all
+
+        return migrate_all(runs, queries, how=how, at=at)
 
     def explain_all(
         self,

@@ -114,14 +114,16 @@ def _changed(
     members: Sequence[GroupMember], record: MigrationRecord, read: ReadApart
 ) -> list[GroupMember] | None:
     """A query has become another one: that of the script says itself what it is now."""
-    number = record.output or 0
-    if number >= len(members):
+    numbers = record.outputs or (0,)
+    if max(numbers) >= len(members):
         return None
-    if record.reoptimize or not members[number].is_joined:
+    joined = [number for number in numbers if members[number].is_joined]
+    if record.reoptimize or not joined:
         return list(members)
     queries = [] if record.text is None else read(record.text, record.script, record.modules)
     if len(queries) != len(members):
         return None
     found = list(members)
-    found[number] = replace(found[number], query=queries[number])
+    for number in joined:
+        found[number] = replace(found[number], query=queries[number])
     return found

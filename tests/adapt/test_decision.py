@@ -125,8 +125,8 @@ class Query:
     def is_changing(self) -> bool:
         return self.busy
 
-    def change(self, output: int, statistics: PlanStatistics) -> None:
-        assert output == 0
+    def change(self, outputs: Sequence[int], statistics: PlanStatistics) -> None:
+        assert list(outputs) == [0]
         if self.refuses:
             raise PlanError("no way", where="here", hint="none")
         self.plan, self.changes = best(statistics), self.changes + 1

@@ -17,6 +17,7 @@ from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.migrate.change import (
+    NewAnswer,
     PlannedChange,
     RunningPlan,
     clip_instant,
@@ -27,9 +28,10 @@ from anabranch.migrate.change import (
 )
 from anabranch.migrate.handover import (
     Handover,
+    HealedStates,
     ReplayedStates,
     closing_moves,
-    healed_states,
+    healed_state,
     opening_moves,
     reopened_states,
 )
@@ -89,8 +91,8 @@ class Changing:
         self.stable: Time = BEGINNING
         self.moves: EventBatch | None = None
 
-    def compiled(self, node: Node) -> PhysicalPlan:
-        return compile_plan(node, emit=self.emit)
+    def compiled(self, *nodes: Node) -> PhysicalPlan:
+        return compile_plan(*nodes, emit=self.emit)
 
     def step(self, step: Mapping[str, EventBatch]) -> None:
         for name, batch in step.items():
@@ -153,9 +155,10 @@ class Changing:
         """Let the coalesce of both answers begin with what has left."""
         assert self.change is not None
         stage = self.change.both.stages[self.change.both.outputs[0]]
-        rows = self.read_along().rows
-        handover = healed_states(stage, rows, self.stable, others)
-        self.moves = handover.moves if others is not None else None
+        rows, given = self.read_along().rows, None if others is None else others.moves[0]
+        own, moves = healed_state(stage, rows, self.stable, given)
+        handover = HealedStates({stage.name: own}, {0: moves}, others)
+        self.moves = moves if others is not None else None
         ((_, state),) = handover.shards(stage, self.change.both, 1)
         self.runner.exchange({**self.runner.states, stage.name: state})
 
@@ -183,10 +186,11 @@ class Changing:
     def switch(self) -> bool:
         """Change by clip; whether that can be done now."""
         running, new = self.running(), self.below()
-        at, why = clip_instant(running, 0, new)
+        answers = [NewAnswer(0, new, self.heals)]
+        at, why = clip_instant(running, answers)
         if why is not None or at == FOREVER:
             return False
-        self.change = planned_change(running, 0, new, at, heals=self.heals)
+        self.change = planned_change(running, answers, at)
         self.is_over = self.change.both is self.change.then
         self.runner = self.runner.changed(self.change.both)
         if self.heals:
@@ -203,9 +207,8 @@ class Changing:
         for name in fresh.plan.sources:
             out += [fresh.step({name: batch}) for batch in self.arrived[name]]
         at = self.stable
-        self.change = planned_change(
-            self.running(), 0, new, at, seeded=True, at_once=True, heals=self.heals
-        )
+        answers = [NewAnswer(0, new, self.heals)]
+        self.change = planned_change(self.running(), answers, at, seeded=True, at_once=True)
         self.is_over = True
         self.runner = fresh.changed(self.change.both)
         moves = opening_moves(EventBatch.concat(out), new, at)
@@ -214,7 +217,7 @@ class Changing:
             moves = EventBatch.concat([closing, moves])
         self.moves = moves
         if self.heals:
-            self.heal(ReplayedStates(fresh.plan, fresh.states, moves))
+            self.heal(ReplayedStates(fresh.plan, fresh.states, {0: moves}))
         return True
 
     def take_over(self) -> bool:
@@ -224,17 +227,21 @@ class Changing:
         revised = revised_plan(self.new, [self.old], where="test")
         running = self.running()
         operators, why = taken_over(running, revised.before)
-        at, unclippable = state_instant(running, 0, revised.node, operators)
+        at, unclippable = state_instant(running, [NewAnswer(0, revised.node)], operators)
         if why is not None or unclippable is not None or at == FOREVER:
             return False
         self.change = planned_change(
-            running, 0, revised.node, at, at_once=at <= self.stable, operators=operators
+            running,
+            [NewAnswer(0, revised.node)],
+            at,
+            at_once=at <= self.stable,
+            operators=operators,
         )
         assert self.change.reopened
         self.is_over = self.change.both is self.change.then
         closing = closing_moves(self.left, at)
         moves = EventBatch.empty(self.new.schema) if closing is None else closing
-        handover = reopened_states(self.change, running, moves)
+        handover = reopened_states(self.change, running, {0: moves})
         self.runner = self.runner.changed(self.change.both)
         states = self.runner.states
         for stage in self.change.both.stages:

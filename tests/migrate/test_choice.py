@@ -133,7 +133,7 @@ def test_a_log_promises_no_more_than_both_plans() -> None:
     assert not known.insert_only
     assert not known.only_points
     # What is handed over ends events that have left.
-    (handed,) = with_moves(work, 0).properties
+    (handed,) = with_moves(work, {0}).properties
     assert handed is not None
     assert (handed.insert_only, handed.keyed, handed.order) == (False, False, "none")
     assert handed.no_duplicates == work.properties[0].no_duplicates

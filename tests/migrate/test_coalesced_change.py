@@ -18,7 +18,7 @@ from anabranch.algebra.union import Union
 from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.stage import PhysicalPlan
-from anabranch.migrate.change import RunningPlan, planned_change
+from anabranch.migrate.change import NewAnswer, RunningPlan, planned_change
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
 from anabranch.model.time import Duration, Time
@@ -160,7 +160,8 @@ def test_two_outputs_that_become_one_query_have_states_of_their_own() -> None:
     plan, new = compile_plan(*nodes), dense_plans()[4]
     names: list[str] = []
     for output in range(2):
-        change = planned_change(running(nodes, plan), output, new, Time(20), heals=True)
+        answers = [NewAnswer(output, new, heals=True)]
+        change = planned_change(running(nodes, plan), answers, Time(20))
         before = same_stages(plan, change.both)
         healing = change.both.stages[change.both.outputs[output]]
         assert healing.is_healing

@@ -64,14 +64,14 @@ def test_tasks_and_the_driver_read_what_the_driver_alone_reads(
     rounds = read_by_now(source, folder / "planned")
     first = data.draw(st.sampled_from(rounds), label="read by tasks")
     since = Time(data.draw(st.integers(0, 70), label="since"))
-    alone, both = (ReplayedPlan(node, plan, {"s": source}, since) for _ in range(2))
+    alone, both = (ReplayedPlan([node], plan, {"s": source}, since) for _ in range(2))
     alone.read(rounds[-1])
     most = data.draw(st.integers(1, 4), label="rows of a batch")
     with patch.object(large_replay, "REPLAYED_BATCH_ROWS", most):
         assert both.read_in_tasks(first, str(folder / "home" / "replay"), 2, run_planned)
     both.read(rounds[-1])
     promised = data.draw(st.integers(0, 80), label="promised")
-    (_, right), (_, found) = (each.finished({"s": promised}) for each in (alone, both))
+    (_, (right,)), (_, (found,)) = (each.finished({"s": promised}) for each in (alone, both))
     assert LogicalStream.of_batches([opening_moves(found, node, since)]) == (
         LogicalStream.of_batches([opening_moves(right, node, since)])
     )

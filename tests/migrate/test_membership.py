@@ -17,7 +17,13 @@ from anabranch.kernels.plan.combining_plans import remembers, same_stages
 from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan
-from anabranch.migrate.change import RunningPlan, clip_instant, plan_without, planned_change
+from anabranch.migrate.change import (
+    NewAnswer,
+    RunningPlan,
+    clip_instant,
+    plan_without,
+    planned_change,
+)
 from anabranch.migrate.handover import opening_moves
 from anabranch.model.batch import EventBatch
 from anabranch.model.logical import LogicalStream
@@ -62,8 +68,8 @@ class Group:
             source.name: [] for node in every for source in sources_of(node)
         }
 
-    def compiled(self, node: Node) -> PhysicalPlan:
-        return compile_plan(node, emit=self.emit)
+    def compiled(self, *nodes: Node) -> PhysicalPlan:
+        return compile_plan(*nodes, emit=self.emit)
 
     def step(self, came: Mapping[str, EventBatch]) -> None:
         for name, batch in came.items():
@@ -109,10 +115,10 @@ class Group:
     def join(self, new: Node) -> bool:
         """By clip; whether that can be done now."""
         running = self.running()
-        at, why = clip_instant(running, None, new)
+        at, why = clip_instant(running, [NewAnswer(None, new)])
         if why is not None or at == FOREVER:
             return False
-        change = planned_change(running, None, new, at)
+        change = planned_change(running, [NewAnswer(None, new)], at)
         assert change.both is change.then
         self.exchange(change.then)
         self.nodes = change.then_nodes
@@ -125,7 +131,8 @@ class Group:
         out = [EventBatch.empty(new.schema)]
         for name in fresh.plan.sources:
             out += [fresh.step({name: batch}) for batch in self.arrived[name]]
-        change = planned_change(self.running(), None, new, BEGINNING, seeded=True)
+        answers = [NewAnswer(None, new)]
+        change = planned_change(self.running(), answers, BEGINNING, seeded=True)
         before = self.runner
         self.exchange(change.then)
         # What is not among the stages that ran has the state that was read again.

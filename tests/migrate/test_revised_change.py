@@ -22,6 +22,7 @@ from anabranch.kernels.plan.compile import Emission, compile_plan
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.migrate.change import (
+    NewAnswer,
     RunningPlan,
     clip_instant,
     meant_at_all_times,
@@ -67,8 +68,8 @@ class RevisedChange:
         self.at: Time | None = None
         self.then: PhysicalPlan | None = None
 
-    def compiled(self, node: Node) -> PhysicalPlan:
-        return compile_plan(node, emit=self.emit, late=self.revised)
+    def compiled(self, *nodes: Node) -> PhysicalPlan:
+        return compile_plan(*nodes, emit=self.emit, late=self.revised)
 
     def switch(self) -> None:
         ends = {
@@ -92,10 +93,10 @@ class RevisedChange:
             compile=self.compiled,
             revised=self.revised,
         )
-        at, why = clip_instant(running, 0, self.new)
+        at, why = clip_instant(running, [NewAnswer(0, self.new)])
         if why is not None or at == FOREVER:
             return
-        change = planned_change(running, 0, self.new, at)
+        change = planned_change(running, [NewAnswer(0, self.new)], at)
         self.at, self.then = at, change.then
         self.runner = self.runner.changed(change.both)
         self.reviser._replayer = Replayer.of([meant_at_all_times(self.old, self.new, at)])

@@ -30,8 +30,8 @@ class WatchedQuery(Protocol):
     def is_changing(self) -> bool:
         """Whether a change is under way."""
 
-    def change(self, output: int, statistics: PlanStatistics) -> None:
-        """Give an output the plan that the optimizer chooses by these statistics."""
+    def change(self, outputs: Sequence[int], statistics: PlanStatistics) -> None:
+        """Give outputs the plans that the optimizer chooses by these statistics."""
 
 
 @final
@@ -96,8 +96,9 @@ class Reoptimizer:
         ]
         if not ripe:
             return None
-        _, output, verdict = max(ripe, key=lambda each: each[0])
-        _LOG.info("output %d gets another plan: %s", output, verdict.reason)
+        # Together, so that what their plans have in common is still computed once.
+        for _, output, verdict in ripe:
+            _LOG.info("output %d gets another plan: %s", output, verdict.reason)
         self._patience.clear()
-        query.change(output, statistics)
-        return verdict
+        query.change([output for _, output, _ in ripe], statistics)
+        return max(ripe, key=lambda each: each[0])[2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Protocol, final
 
 import pyarrow as pa
 
@@ -34,8 +34,13 @@ from anabranch.kernels.plan.stage import PhysicalPlan, StageState
 from anabranch.language.text.types import type_name
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
-Compile = Callable[[Node], PhysicalPlan]
-"""Compiles a plan as the plans of the running query were compiled."""
+
+class Compile(Protocol):
+    """Compiles plans as those of the running query were compiled."""
+
+    def __call__(self, *nodes: Node) -> PhysicalPlan:
+        """Compile plans; what they have in common runs once."""
+
 
 ReadStates = Callable[[str], Iterable[tuple[int, StageState]]]
 """Reads what a stage of the running query remembers, shard by shard."""
@@ -72,12 +77,29 @@ class RunningPlan:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedChange:
-    """A change of one output of a running query, or a query that is added to it.
+@dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """What an output of a running query becomes, or a query that is added to it.
 
     Attributes:
-        at: The instant from which on the new answer counts; BEGINNING: always.
+        output: The number of the output; None: the query is added.
+        node: The new plan.
+        heals: The output is coalesced, the old answer together with the new one; `node` is what
+            comes below that. The state of this coalesce comes from what has left (`handover.py`).
+    """
+
+    output: int | None
+    node: Node
+    heals: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange:
+    """A change of outputs of a running query at one instant, or a query that is added to it.
+
+    Attributes:
+        at: The instant from which on the new answers count; BEGINNING: always.
         both: The plan in which both answers are computed.
         both_nodes: What that means, per output.
         then: The plan without the old answer.
@@ -97,17 +119,18 @@ class PlannedChange:
     reopened: Mapping[str, str]
 
 
-def kept_operators(running: RunningPlan, new: Node) -> frozenset[Node]:
-    """The operators with state of the new plan whose state the running query has.
+def kept_operators(running: RunningPlan, new: Iterable[Node]) -> frozenset[Node]:
+    """The operators with state of new plans whose state the running query has.
 
-    An operator is kept if a stage of its own computes it in both plans.
+    An operator is kept if a stage of its own computes it in both.
     """
+    nodes = tuple(new)
     there = {each for node in running.nodes for each in node.walk() if each.remembers}
-    common = [each for each in new.walk() if each in there]
+    common = {each for node in nodes for each in node.walk() if each in there}
     if not common:
         return frozenset()
     old = set(state_fingerprints(running.plan).values())
-    own = set(state_fingerprints(running.compile(new)).values())
+    own = set(state_fingerprints(running.compile(*nodes)).values())
 
     def is_kept(node: Node) -> bool:
         alone = running.compile(node)
@@ -163,29 +186,36 @@ def taken_over(running: RunningPlan, before: Mapping[Node, Node]) -> tuple[Taken
 
 
 def state_instant(
-    running: RunningPlan, output: int, new: Node, operators: TakenOver
+    running: RunningPlan, new: Sequence[NewAnswer], operators: TakenOver
 ) -> tuple[Time, str | None]:
     """The least T where user operators go on with their state, and why there is none."""
-    kept = kept_operators(running, new)
+    kept = kept_operators(running, (each.node for each in new))
     history = running.history(kept, operators.ends)
-    why = history.unclippable(new)
-    if why is not None:
-        return FOREVER, why
-    return Time(max(history.end(new), running.stables[output])), None
+    at = BEGINNING
+    for each in new:
+        why = history.unclippable(each.node)
+        if why is not None:
+            return FOREVER, why
+        settled = BEGINNING if each.output is None else running.stables[each.output]
+        at = Time(max(at, history.end(each.node), settled))
+    return at, None
 
 
-def clip_instant(running: RunningPlan, output: int | None, new: Node) -> tuple[Time, str | None]:
+def clip_instant(running: RunningPlan, new: Sequence[NewAnswer]) -> tuple[Time, str | None]:
     """The least T for a change by clip, and why there is none (then T is FOREVER)."""
-    history = running.history(kept_operators(running, new), {})
-    why = history.unclippable(new)
-    if why is not None:
-        return FOREVER, why
-    at = history.end(new)
-    if output is not None:
-        old = running.nodes[output]
+    history = running.history(kept_operators(running, (each.node for each in new)), {})
+    at = BEGINNING
+    for each in new:
+        why = history.unclippable(each.node)
+        if why is not None:
+            return FOREVER, why
+        at = Time(max(at, history.end(each.node)))
+        if each.output is None:
+            continue
+        old = running.nodes[each.output]
         everything = frozenset(each for each in old.walk() if each.remembers)
         before = running.history(everything, {})
-        at = Time(max(at, before.end(old), running.stables[output]))
+        at = Time(max(at, before.end(old), running.stables[each.output]))
         if at == FOREVER:
             return FOREVER, "results of the old query hold for ever"
     return at, None
@@ -193,63 +223,55 @@ def clip_instant(running: RunningPlan, output: int | None, new: Node) -> tuple[T
 
 def planned_change(
     running: RunningPlan,
-    output: int | None,
-    new: Node,
+    new: Sequence[NewAnswer],
     at: Time,
     *,
     seeded: bool = False,
     at_once: bool = False,
     operators: TakenOver | None = None,
-    heals: bool = False,
 ) -> PlannedChange:
-    """The plans of a change to a new plan at an instant.
+    """The plans of a change at an instant.
+
+    All new answers count from the same T on, and what they have in common runs once.
 
     Args:
         running: What the query computes at present.
-        output: The number of the output that changes; None: the new query is added.
-        new: The new plan.
-        at: T. What the new plan says before does not count.
-        seeded: The new plan begins with the state of all that was read, and not with nothing.
+        new: What outputs become; a query that is added comes alone.
+        at: T. What the new plans say before does not count.
+        seeded: They begin with the state of all that was read, and not with nothing.
         at_once: Nothing before T can change any more: the old plan is not needed.
         operators: User operators that go on with the state of other code.
-        heals: The output is coalesced, the old answer together with the new one; `new` is what
-            comes below that. The state of this coalesce comes from what has left (`handover.py`).
     """
-    kept = kept_operators(running, new)
+    kept = kept_operators(running, (each.node for each in new))
     operators = operators or TakenOver()
     history = running.history(kept, operators.ends)
-    begun = new if seeded else history.clipped(new)
-    since = history.end(new)
-    is_new = not seeded and new not in kept
-    if running.revised and is_new and since > BEGINNING and history.tells_of_earlier(new):
-        # Late rows are coalesced below what holds results back, which no operator of the plan says.
-        begun = Clip(input=begun, start=since)
-    compiled = running.compile(begun)
+    begun = [each.node if seeded else _begun(running, history, each.node) for each in new]
+    compiled = running.compile(*begun)
     # The new plan may read any stage of those that run, before what these do behind it.
     changing = range(len(running.nodes))
     both = combined(running.plan, compiled, changing=changing)
-    (way,) = both.new
     answers = [OutputChange(node, both.old[number]) for number, node in enumerate(running.nodes)]
-    old_way = None if output is None else both.old[output]
-    live: Node = new if at == BEGINNING else Clip(input=begun, start=at)
-    # Its figures are found by the plan behind the change.
-    joined = Coalesce(input=live) if heals else None
-    live = joined or live
-    changed = OutputChange(new, old_way, way, at, heals=joined)
     both_nodes, then_nodes = list(running.nodes), list(running.nodes)
-    if output is None:
-        answers.append(changed)
-        both_nodes.append(live)
-        then_nodes.append(live)
-    else:
-        answers[output] = changed
+    for each, way, node in zip(new, both.new, begun, strict=True):
+        live: Node = each.node if at == BEGINNING else Clip(input=node, start=at)
+        # Its figures are found by the plan behind the change.
+        joined = Coalesce(input=live) if each.heals else None
+        live = joined or live
+        if each.output is None:
+            answers.append(OutputChange(each.node, None, way, at))
+            both_nodes.append(live)
+            then_nodes.append(live)
+            continue
+        old_way = both.old[each.output]
+        answers[each.output] = OutputChange(each.node, old_way, way, at, heals=joined)
         if at > BEGINNING:
-            old = Clip(input=running.nodes[output], end=at)
-            fused = Union(inputs=(old, Clip(input=new, start=at)))
-            both_nodes[output] = Coalesce(input=fused) if heals else fused
-        then_nodes[output] = live
+            old = Clip(input=running.nodes[each.output], end=at)
+            fused = Union(inputs=(old, Clip(input=each.node, start=at)))
+            both_nodes[each.output] = Coalesce(input=fused) if each.heals else fused
+        then_nodes[each.output] = live
     then = after_change(both, answers)
-    is_short = output is None or at == BEGINNING or at_once
+    is_added = all(each.output is None for each in new)
+    is_short = is_added or at == BEGINNING or at_once
     during = then if is_short else in_change(both, answers)
     before = same_stages(running.plan, during)
     own = state_fingerprints(compiled)
@@ -268,6 +290,16 @@ def planned_change(
             name: operators.stages[now[name]] for name in added if now[name] in operators.stages
         },
     )
+
+
+def _begun(running: RunningPlan, history: ReadHistory, new: Node) -> Node:
+    """A plan that begins with nothing, but for the operators that are kept."""
+    begun, since = history.clipped(new), history.end(new)
+    is_new = new not in history.kept
+    if running.revised and is_new and since > BEGINNING and history.tells_of_earlier(new):
+        # Late rows are coalesced below what holds results back, which no operator of the plan says.
+        return Clip(input=begun, start=since)
+    return begun
 
 
 def meant_at_all_times(before: Node, new: Node, at: Time) -> Node:

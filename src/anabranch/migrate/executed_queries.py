@@ -116,11 +116,11 @@ class ExecutedQueries:
             revised=revised_sources(work, self._planned),
         )
 
-    def compile(self, node: Node) -> PhysicalPlan:
-        """Compile a plan as those of the running queries were."""
+    def compile(self, *nodes: Node) -> PhysicalPlan:
+        """Compile plans as those of the running queries were."""
         tables = frozenset(self._execution.assembly.work.tables) | frozenset(self._planned.tables)
         late = revised_sources(self._execution.assembly.work, self._planned)
-        return compile_plan(node, emit=self._planned.emit, tables=tables, late=late)
+        return compile_plan(*nodes, emit=self._planned.emit, tables=tables, late=late)
 
     def works(
         self, request: Request, change: PlannedChange, running: RunningPlan
@@ -130,8 +130,8 @@ class ExecutedQueries:
         meant: tuple[Node, ...] = ()
         if running.revised:
             known = list(before.meant or before.nodes)
-            old = known[request.output]
-            known[request.output] = meant_at_all_times(old, request.new, change.at)
+            for each in request.outputs:
+                known[each.number] = meant_at_all_times(known[each.number], each.new, change.at)
             meant = tuple(known)
         return (
             replace(self.work_of(planned, change.both, change.both_nodes), meant=meant),

@@ -64,9 +64,10 @@ def unreadable(sink: Sink) -> str | None:
     return "its output cannot be read back, so its open results cannot be ended"
 
 
-def unreplayable_plan(plan: PhysicalPlan, sink: Sink, shards: int) -> str | None:
-    """Why a query cannot change to a plan by replay, whatever it reads; None where it can."""
-    if (why := unreadable(sink)) is not None:
+def unreplayable_plan(plan: PhysicalPlan, sinks: Iterable[Sink], shards: int) -> str | None:
+    """Why queries cannot change to a plan by replay, whatever it reads; None where they can."""
+    why = next((found for found in map(unreadable, sinks) if found is not None), None)
+    if why is not None:
         return why
     if shards > 1:
         for stage in plan.stages:
@@ -77,11 +78,11 @@ def unreplayable_plan(plan: PhysicalPlan, sink: Sink, shards: int) -> str | None
 
 
 class Handover(ABC):
-    """What a new plan begins with: the state of its stages, and moves of its output."""
+    """What a new plan begins with: the state of its stages, and moves of outputs, by number."""
 
     __slots__ = ()
 
-    moves: EventBatch
+    moves: Mapping[int, EventBatch]
 
     @abstractmethod
     def shards(
@@ -97,11 +98,11 @@ class ReopenedStates(Handover):
 
     Attributes:
         states: For each such stage what it begins with, shard by shard.
-        moves: What ends in the output.
+        moves: What ends in the outputs.
     """
 
     states: Mapping[str, Sequence[tuple[int, StageState]]]
-    moves: EventBatch
+    moves: Mapping[int, EventBatch]
 
     def shards(
         self, stage: Stage, within: PhysicalPlan, shards: int
@@ -113,7 +114,7 @@ class ReopenedStates(Handover):
 
 
 def reopened_states(
-    change: PlannedChange, running: RunningPlan, moves: EventBatch
+    change: PlannedChange, running: RunningPlan, moves: Mapping[int, EventBatch]
 ) -> ReopenedStates:
     """Take over the state of user operators with other code, converted.
 
@@ -150,34 +151,32 @@ def _reopened(stage: Stage, state: StageState) -> StageState:
 @final
 @dataclass(frozen=True, slots=True)
 class HealedStates(Handover):
-    """What a stage begins with that joins lifetimes at T, beside what another handover brings.
+    """What stages begin with that join lifetimes at T, beside what another handover brings.
 
     Attributes:
-        stage: The stage that heals.
-        state: What has left and may still be prolonged, as it remembers that.
-        moves: What ends and begins in the output, joined.
+        states: For each stage that heals what has left and may still be prolonged.
+        moves: What ends and begins in the outputs, joined where that is done.
         others: The state of the other stages; None: they begin with nothing.
     """
 
-    stage: str
-    state: StageState
-    moves: EventBatch
+    states: Mapping[str, StageState]
+    moves: Mapping[int, EventBatch]
     others: Handover | None
 
     def shards(
         self, stage: Stage, within: PhysicalPlan, shards: int
     ) -> Iterable[tuple[int, StageState]]:
         """The state of a stage, shard by shard."""
-        if stage.name == self.stage:
-            return shared_out(stage, self.state, shards)
+        if stage.name in self.states:
+            return shared_out(stage, self.states[stage.name], shards)
         if self.others is None:
             return [(shard, stage.start()) for shard in range(shards)]
         return self.others.shards(stage, within, shards)
 
 
-def healed_states(
-    stage: Stage, left: Iterable[EventBatch], stable: Time, others: Handover | None
-) -> HealedStates:
+def healed_state(
+    stage: Stage, left: Iterable[EventBatch], stable: Time, moves: EventBatch | None
+) -> tuple[StageState, EventBatch]:
     """Let a stage that heals begin with all events that have left and may still be prolonged.
 
     An event that ends at the stable point may be prolonged: its end is not before that.
@@ -186,7 +185,10 @@ def healed_states(
         stage: The stage.
         left: What has left; moves between two ends before the stable point may be missing.
         stable: How far the output is settled.
-        others: What the other stages begin with; its moves go through the stage.
+        moves: What ends and begins in the output below the stage.
+
+    Returns:
+        Its state, and the same moves behind the stage.
     """
     (kernel,) = stage.kernels
     assert isinstance(kernel, Stateful)
@@ -195,19 +197,19 @@ def healed_states(
     events = events.where((events.new_end >= np.int64(stable)) & (events.new_end > events.start))
     whole = events.with_ends(events.start, events.new_end)
     trace, _ = kernel.step(Trace(), (kernel.prepare(whole),), stable)
-    moves = nothing if others is None else others.moves
-    trace, out = kernel.step(trace, (kernel.prepare(moves),), stable)
-    return HealedStates(stage.name, (trace,), out, others)
+    given = nothing if moves is None else moves
+    trace, out = kernel.step(trace, (kernel.prepare(given),), stable)
+    return (trace,), out
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ReplayedStates(Handover):
-    """What a plan that was replayed brings: the state of its stages, and moves of its output."""
+    """What a plan that was replayed brings: the state of its stages, and moves of outputs."""
 
     plan: PhysicalPlan
     states: Mapping[str, StageState]
-    moves: EventBatch
+    moves: Mapping[int, EventBatch]
 
     def shards(
         self, stage: Stage, within: PhysicalPlan, shards: int

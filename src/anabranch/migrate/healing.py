@@ -9,6 +9,7 @@ change, and a merge with copies that have not changed finds no contradiction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission
+from anabranch.kernels.plan.stage import StageState
 from anabranch.migrate.change import PlannedChange
-from anabranch.migrate.handover import Handover, HealedStates, healed_states, is_readable
+from anabranch.migrate.handover import Handover, HealedStates, healed_state, is_readable
 from anabranch.migrate.request import Request
 from anabranch.model.time import Time
 from anabranch.planning import AskedQuery
@@ -74,7 +76,7 @@ def _is_copy(query: AskedQuery) -> bool:
     return query.is_copy or is_for_merge(query.node)
 
 
-def unhealable(sink: Sink, emit: Emission, *, is_revised: bool) -> str | None:
+def unhealable(sink: Sink, emit: Emission, is_revised: bool) -> str | None:
     """Why the lifetimes of an output cannot be joined at T; None where they can."""
     if emit != "speculative":
         return "only final results leave it"
@@ -91,24 +93,36 @@ def below_coalesce(node: Node) -> Node:
 
 
 def healed_handover(
-    request: Request, change: PlannedChange, stable: Time, others: Handover | None, batch: int
+    request: Request,
+    change: PlannedChange,
+    stables: Sequence[Time],
+    others: Handover | None,
+    batch: int,
 ) -> HealedStates:
-    """What the coalesce of both answers begins with: all that has left before a batch."""
-    assert request.open_results is not None
-    request.open_results.read(stable, before=batch)
-    stage = change.both.stages[change.both.outputs[request.output]]
-    return healed_states(stage, request.open_results.rows, stable, others)
+    """What the coalesces of both answers begin with: all that has left before a batch."""
+    states: dict[str, StageState] = {}
+    moves = {} if others is None else dict(others.moves)
+    for each in request.healed:
+        assert each.open_results is not None
+        stable = stables[each.number]
+        each.open_results.read(stable, before=batch)
+        stage = change.both.stages[change.both.outputs[each.number]]
+        states[stage.name], moves[each.number] = healed_state(
+            stage, each.open_results.rows, stable, moves.get(each.number)
+        )
+    return HealedStates(states, moves, others)
 
 
 def with_longest(work: Work, request: Request) -> Work:
-    """The same, where the log of the output notes what is known of both answers, coalesced.
+    """The same, where the logs of healed outputs note what is known of both answers, coalesced.
 
     The two never hold at one instant: where nothing holds twice in either, nothing does in both.
     """
     if not work.properties:
         return work
-    both = [Coalesce(input=each) for each in (request.old, request.new)]
-    old, new = (LogProperties.of(each, "speculative") for each in both)
     known = list(work.properties)
-    known[request.output] = old.meet(new)
+    for each in request.healed:
+        both = [Coalesce(input=node) for node in (each.old, each.new)]
+        old, new = (LogProperties.of(node, "speculative") for node in both)
+        known[each.number] = old.meet(new)
     return replace(work, properties=tuple(known))

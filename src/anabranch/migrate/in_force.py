@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
@@ -44,8 +44,7 @@ class PlanExchange:
         work: What is computed from then on.
         then: What is computed behind the change; None: that is `work`.
         asked: The fingerprints of plans that the query may be started with.
-        handover: The state of a plan that was replayed, and what its output takes over.
-        output: The number of the output that takes it over.
+        handover: The state of a plan that was replayed, and what outputs take over.
         outputs: For each output of the new plan the number that it had, None for one that begins;
             nothing where all stay.
         make_sinks: What makes the sinks of outputs that begin, in their order.
@@ -57,7 +56,6 @@ class PlanExchange:
     then: Work | None
     asked: Sequence[str]
     handover: Handover | None = None
-    output: int = 0
     outputs: Sequence[int | None] = ()
     make_sinks: Sequence[Callable[[Folder], Sink]] = ()
 
@@ -83,13 +81,13 @@ def properties_of(
     return tuple(LogProperties.of(node, emit) for node in nodes) if before.properties else ()
 
 
-def with_moves(work: Work, output: int) -> Work:
-    """The same where an output takes over events of another plan: it ends them by adjusts."""
+def with_moves(work: Work, outputs: Collection[int]) -> Work:
+    """The same where outputs take over events of another plan: they end them by adjusts."""
     known = [
         None
         if each is None
         else each.meet(replace(each, insert_only=False, keyed=False, order="none", ties=False))
-        if number == output
+        if number in outputs
         else each
         for number, each in enumerate(work.properties)
     ]
@@ -118,8 +116,7 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
 
     opened, before = assembly.opened, assembly.work.plan
     folder = MigrationFolder.of(opened.path)
-    has_moves = step.handover is not None and len(step.handover.moves)
-    work = _with_moves(step, folder) if has_moves else step.work
+    work = replace(step.work, handed_over=_written_moves(step, folder))
     layout = migrated_layout(
         opened.layout,
         before,
@@ -177,13 +174,16 @@ def _outputs(
     return tuple(found)
 
 
-def _with_moves(step: PlanExchange, folder: MigrationFolder) -> Work:
-    """Write down what the output takes over; the batch of the change brings it."""
-    assert step.handover is not None
-    file = f"{MOVES}{step.migration}.arrow"
-    folder.folder.write(file, arrow_file(pack_events(step.handover.moves)))
-    moves = HandedOver(output=step.output, batch=step.batch, folder=folder.folder.path, file=file)
-    return replace(step.work, handed_over=(moves,))
+def _written_moves(step: PlanExchange, folder: MigrationFolder) -> tuple[HandedOver, ...]:
+    """Write down what outputs take over; the batch of the change brings it."""
+    found = []
+    for output, moves in ({} if step.handover is None else step.handover.moves).items():
+        if len(moves):
+            file = f"{MOVES}{step.migration}-{output}.arrow"
+            folder.folder.write(file, arrow_file(pack_events(moves)))
+            path = folder.folder.path
+            found.append(HandedOver(output=output, batch=step.batch, folder=path, file=file))
+    return tuple(found)
 
 
 def _seed(assembly: Assembly, plan: PhysicalPlan, layout: StateLayout, step: PlanExchange) -> None:

@@ -39,7 +39,10 @@ REPLAYED_BATCH_ROWS: Final = 4_000_000
 """So many rows of a source are one batch: memory is bounded."""
 
 RunPlanned: TypeAlias = Callable[[PhysicalPlan, Sequence[FileSource], Sequence[Sink], str], None]
-"""Runs a plan with one shard over all that is planned in a checkpoint, until it ends."""
+"""Runs a plan with one shard over all that is planned in a checkpoint, until it ends.
+
+There is a sink for each of its outputs.
+"""
 
 Parts: TypeAlias = tuple[tuple[FileSplit, ...], ...]
 
@@ -85,8 +88,10 @@ def replayed_in_tasks(
     *,
     parts: int,
     run: RunPlanned,
-) -> tuple[dict[str, StageState], EventBatch]:
+) -> tuple[dict[str, StageState], list[EventBatch]]:
     """The state of a plan after what a query has read, and what it says of instants from one on.
+
+    The latter is told by output.
 
     The readings go on from there.
 
@@ -110,14 +115,14 @@ def replayed_in_tasks(
             break
         batches += 1
         planned.write_json(f"{batches}.json", plain(PlannedBatch(parts=entry, after={})))
-    sink = LaterResults(plan.schema, since)
+    sinks = [LaterResults(plan.stages[index].schema, since) for index in plan.outputs]
     nothing = f"{home}/nothing/*"
     files = [
         replace(reading.source, path=nothing, ends=False, archive=None)
         for reading in readings.values()
     ]
     if batches:
-        run(plan, files, [sink], home)
+        run(plan, files, sinks, home)
     states: dict[str, StageState] = {}
     for stage in plan.stages:
         store = ShardStore(folder=Folder.at(home).child("state").child(stage.name).child("0"))
@@ -130,7 +135,7 @@ def replayed_in_tasks(
                 readings[source].promised = Time(promised)
     # What is mapped stays readable.
     Folder.at(parent).drop(name)
-    return states, sink.rows()
+    return states, [sink.rows() for sink in sinks]
 
 
 def _batches(reading: FileReading, to: ReadSoFar, parts: int) -> Iterator[Parts]:

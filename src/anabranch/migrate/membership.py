@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, final
 from anabranch.algebra.node import Node, clock_of
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.plan.identity import plan_fingerprint
-from anabranch.migrate.change import RunningPlan, clip_instant, plan_without, planned_change
+from anabranch.migrate.change import (
+    NewAnswer,
+    RunningPlan,
+    clip_instant,
+    plan_without,
+    planned_change,
+)
 from anabranch.migrate.handover import Handover
 from anabranch.migrate.in_force import (
     PlanExchange,
@@ -217,8 +223,9 @@ class Membership:
         self, running: RunningPlan, new: Node, planned: PlannedQueries, how: How, where: str
     ) -> Literal["clip", "replay"]:
         """By clip where that is possible, unless the other way was asked for."""
-        _, no_clip = clip_instant(running, None, new)
-        no_replay = self._migrator.replays.unreplayable(new, planned, None)
+        answers = [NewAnswer(None, new)]
+        _, no_clip = clip_instant(running, answers)
+        no_replay = self._migrator.replays.unreplayable(answers, planned)
         own = "start the query by itself, with a checkpoint of its own"
         if how == "state":
             raise PlanError(
@@ -243,8 +250,8 @@ class Membership:
 
     def _prepared(self, new: Node, planned: PlannedQueries) -> PreparedReplay:
         replays = self._migrator.replays
-        prepared = replays.prepared(new, planned, None)
-        replays.catch_up(prepared, None)
+        prepared = replays.prepared([NewAnswer(None, new)], planned)
+        replays.catch_up(prepared)
         return prepared
 
     def _begins(self, joining: JoiningQuery, migration: Migration, batch: int) -> NextPlan | None:
@@ -253,14 +260,15 @@ class Membership:
         try:
             running = migrator.queries.running(batch)
             at, handover = BEGINNING, None
+            answers = [NewAnswer(None, new)]
             if joining.how == "clip":
-                at, why = clip_instant(running, None, new)
+                at, why = clip_instant(running, answers)
                 if why is not None:
                     raise PlanError(f"the query cannot join by clip: {why}")
                 at = Time(max(at, joining.not_before))
             else:
                 handover = self._handover(joining, batch)
-            change = planned_change(running, None, new, at, seeded=handover is not None)
+            change = planned_change(running, answers, at, seeded=handover is not None)
             before = self._execution.assembly.work
             known = LogProperties.of(change.then_nodes[-1], planned.emit)
             work = replace(
@@ -280,7 +288,6 @@ class Membership:
             then=None,
             asked=(plan_fingerprint(planned.physical),),
             handover=handover,
-            output=len(running.nodes),
             outputs=[*range(len(running.nodes)), None],
             make_sinks=[joining.make_sink],
         )
@@ -312,4 +319,4 @@ class Membership:
 
     def _handover(self, joining: JoiningQuery, batch: int) -> Handover:
         assert joining.prepared is not None
-        return self._migrator.replays.handed_over(joining.prepared, BEGINNING, BEGINNING, batch)
+        return self._migrator.replays.handed_over(joining.prepared, BEGINNING, (), batch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
@@ -13,39 +12,18 @@ from anabranch.algebra.node import clock_of
 from anabranch.errors import AnabranchError, PlanError
 from anabranch.kernels.contract.command import MIGRATE, Command
 from anabranch.kernels.plan.identity import plan_fingerprint
-from anabranch.migrate.change import (
-    RunningPlan,
-    clip_instant,
-    planned_change,
-    state_instant,
-    taken_over,
-    with_columns_of,
-)
-from anabranch.migrate.choice import Choice, chosen
+from anabranch.migrate.change import PlannedChange, RunningPlan, planned_change, taken_over
+from anabranch.migrate.choice import Choice
 from anabranch.migrate.executed_queries import ExecutedQueries, PlanAll
-from anabranch.migrate.handover import Handover, ended_moves, reopened_states, unreadable
-from anabranch.migrate.healing import (
-    below_coalesce,
-    healed_handover,
-    healed_query,
-    unhealable,
-    with_longest,
-)
-from anabranch.migrate.in_force import (
-    PlanExchange,
-    put_in_force,
-    refuse_other_sources,
-    refuse_unrevisable,
-    with_moves,
-)
+from anabranch.migrate.handover import Handover, ended_moves, reopened_states
+from anabranch.migrate.healing import healed_handover, with_longest
+from anabranch.migrate.in_force import PlanExchange, put_in_force, with_moves
 from anabranch.migrate.migration import Migration, refused_by
-from anabranch.migrate.operators import revised_plan, without_migrate
-from anabranch.migrate.preparing import OpenResults
 from anabranch.migrate.replays import Replays
-from anabranch.migrate.request import Request, earliest
+from anabranch.migrate.request import Request, WantedChange
+from anabranch.migrate.requesting import choose_way, requested
 from anabranch.model.clock import Clock
 from anabranch.model.time import Time
-from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.store.control import ControlFolder
 from anabranch.runtime.store.folder import Folder
@@ -64,10 +42,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("anabranch")
 
 
-Bind = Callable[
-    [MigrationRecord, Sequence[AskedQuery]], tuple[int, AskedQuery, PlanStatistics | None]
-]
-"""What another process has asked for: the output, the query, and what to plan it by."""
+Bind = Callable[[MigrationRecord, Sequence[AskedQuery]], WantedChange]
+"""What another process has asked for."""
 
 Regroup = Callable[[MigrationRecord], None]
 """Lets a query join or leave, as another process has asked; returns when that is over."""
@@ -124,100 +100,60 @@ class Migrator:
 
     def migrate(
         self,
-        output: int,
-        query: AskedQuery,
+        wanted: WantedChange,
         *,
         how: How = "auto",
         at: Any = None,
-        what: str = "",
         record: MigrationRecord | None = None,
-        statistics: PlanStatistics | None = None,
     ) -> Migration:
-        """Change an output; the next batch that begins does it.
+        """Change outputs; the next batch that begins does it, and all from the same T on.
 
         Args:
-            output: The number of the output.
-            query: What it becomes.
+            wanted: What they become.
             how: By clip, by replay, or what is sooner done.
             at: T is not before this instant.
-            what: What messages call it.
             record: The request of another process.
-            statistics: It is the same query, by the plan that these lead to.
 
         Raises:
             PlanError: The change is not possible, or another one is not over.
         """
         self.refuse_second()
-        asked = [*self.queries.asked]
+        request = requested(self._execution, self.queries, wanted, how=how, at=at, record=record)
         running = self.queries.running(self.queries.next_batch)
-        old = running.nodes[output]
-        where = what or f"output {output} of {self._execution.checkpoint}"
-        sink = self._execution.assembly.outputs[output].sink
-        obstacle = unhealable(sink, self.queries.emit, is_revised=bool(running.revised))
-        asked[output], heals = healed_query(asked[output], query, obstacle, where=where)
-        planned = self.queries.planned_with(asked, statistics=statistics)
-        refuse_other_sources(self._execution.assembly, planned, where)
-        refuse_unrevisable(self._execution.assembly, planned, where)
-        revised = revised_plan(planned.workers[output], running.nodes, where=where)
-        body = below_coalesce(revised.node) if heals else revised.node
-        new = with_columns_of(body, old, where=where)
-        not_before = earliest(at, clock_of(old), where=where)
-        wanted = record or MigrationRecord(number=0, requested_at=time.time())
-        request = Request(
-            record=replace(
-                wanted,
-                how=how,
-                output=output,
-                not_before=None if at is None else int(not_before),
-                what=what,
-                reoptimize=wanted.reoptimize or statistics is not None,
-            ),
-            output=output,
-            old=old,
-            new=new,
-            planned=planned,
-            not_before=not_before,
-            before=revised.before,
-            open_results=OpenResults(sink) if heals else None,
-        )
-        choice = self._chosen(running, request)
-        request = replace(request, record=replace(request.record, how=choice.how))
+        choice = choose_way(self._execution, self.replays, running, request)
         add = self._folder.add if record is None else self._folder.write
-        request = replace(request, record=add(request.record))
-        migration = self._tracked(request.record, clock_of(old))
+        noted = add(replace(request.record, how=choice.how))
+        request = replace(request, record=noted, reason=choice.reason)
+        migration = self._tracked(noted, clock_of(request.outputs[0].old))
         self._current = migration
-        request = replace(request, reason=choice.reason)
         if choice.how == "replay":
-            prepared = self.replays.prepared(new, planned, output)
-            open_results = prepared.open_results if heals else None
-            request = replace(request, prepared=prepared, open_results=open_results)
-        elif not heals:
-            self._begin_switch(request, migration, asked)
+            request = request.by_replay(self.replays.prepared(request.answers, request.planned))
+        elif not request.healed:
+            self._begin_switch(request, migration)
             return migration
         threading.Thread(
             target=self._prepare,
-            args=(request, migration, asked),
+            args=(request, migration),
             name="anabranch-replay",
             daemon=True,
         ).start()
         return migration
 
-    def _begin_switch(
-        self, request: Request, migration: Migration, asked: list[AskedQuery]
-    ) -> None:
-        self.begin(lambda batch: self._switch(request, migration, asked, batch), migration.number)
+    def _begin_switch(self, request: Request, migration: Migration) -> None:
+        self.begin(lambda batch: self._switch(request, migration, batch), migration.number)
 
-    def _prepare(self, request: Request, migration: Migration, asked: list[AskedQuery]) -> None:
+    def _prepare(self, request: Request, migration: Migration) -> None:
         """Read again what was read or has left, beside the query; then let a batch change it."""
         try:
             if request.prepared is not None:
-                self.replays.catch_up(request.prepared, request.output)
-            elif request.open_results is not None:
+                self.replays.catch_up(request.prepared)
+            else:
                 # A long log takes a while; what has come meanwhile does not.
-                for _ in range(2):
-                    committed = self._execution.assembly.outputs[request.output].committed
-                    request.open_results.read(committed.stable)
-            self._begin_switch(request, migration, asked)
+                for each in (*request.healed, *request.healed):
+                    assert each.open_results is not None
+                    committed = self._execution.assembly.outputs[each.number].committed
+                    each.open_results.read(committed.stable)
+            self._begin_switch(request, migration)
         except AnabranchError as problem:
             self.refuse(migration, problem)
         except Exception as problem:
@@ -253,16 +189,8 @@ class Migrator:
                 assert self._regroup is not None
                 self._regroup(record)
                 return
-            output, query, statistics = self._bind(record, self.queries.asked)
-            self.migrate(
-                output,
-                query,
-                how=record.how,
-                at=record.not_before,
-                what=record.what,
-                record=record,
-                statistics=statistics,
-            )
+            wanted = self._bind(record, self.queries.asked)
+            self.migrate(wanted, how=record.how, at=record.not_before, record=record)
         except Exception as problem:
             if self._execution.is_stopped:
                 # It begins with the next start.
@@ -290,38 +218,6 @@ class Migrator:
                 hint="wait for it: migration.await_finished(), or `anabranch migrations`",
             )
 
-    def _chosen(self, running: RunningPlan, request: Request) -> Choice:
-        """T, the way, and why; as far as it can be told now."""
-        output, how = request.output, request.record.how
-        clip_at, no_clip = clip_instant(running, output, request.new)
-        no_replay = None
-        if request.prepared is None and (how != "clip" or no_clip is not None):
-            no_replay = self.replays.unreplayable(request.new, request.planned, output)
-        if running.revised:
-            no_replay = "a source is corrected (LATE REVISE), and its late rows are not read again"
-        effort = None
-        if how == "auto" and no_clip is None and no_replay is None:
-            effort = self.replays.effort(request.new, request.planned, output, clip_at)
-        sink = self._execution.assembly.outputs[output].sink
-        operators, no_state = taken_over(running, request.before)
-        no_state = no_state or unreadable(sink) or without_migrate(request.before)
-        if running.revised:
-            no_state = no_state or "a source is corrected (LATE REVISE)"
-        state_at, why = state_instant(running, output, request.new, operators)
-        return chosen(
-            how,
-            clip_at=clip_at,
-            no_clip=no_clip,
-            no_replay=no_replay,
-            stable=running.stables[output],
-            not_before=request.not_before,
-            clock=clock_of(running.nodes[output]),
-            where=request.record.what,
-            effort=effort,
-            state_at=state_at,
-            no_state=no_state or why,
-        )
-
     def begin(self, decide: Callable[[int], NextPlan | None], number: int) -> threading.Event:
         """Let the next batch decide, and see to it that there is one.
 
@@ -332,42 +228,30 @@ class Migrator:
         control.put(Command(verb=MIGRATE, value=number))
         return begun
 
-    def _switch(
-        self, request: Request, migration: Migration, asked: list[AskedQuery], batch: int
-    ) -> NextPlan | None:
+    def _switch(self, request: Request, migration: Migration, batch: int) -> NextPlan | None:
         """A batch begins: make the plan with both answers the one in force."""
         try:
             running = self.queries.running(batch)
-            choice = self._chosen(running, request)
+            choice = choose_way(self._execution, self.replays, running, request)
             at, seeded = choice.at, choice.how == "replay"
             by_state = choice.how == "state"
+            is_settled = all(at <= running.stables[each.number] for each in request.outputs)
             change = planned_change(
                 running,
-                request.output,
-                request.new,
+                request.answers,
                 at,
                 seeded=seeded,
-                at_once=(seeded or by_state) and at <= running.stables[request.output],
+                at_once=(seeded or by_state) and is_settled,
                 operators=taken_over(running, request.before)[0] if by_state else None,
-                heals=request.heals,
             )
             both, then = self.queries.works(request, change, running)
-            handover: Handover | None = None
-            if by_state:
-                sink = self._execution.assembly.outputs[request.output].sink
-                moves = ended_moves(sink, request.new, at)
-                handover = reopened_states(change, running, moves)
-            elif seeded:
-                assert request.prepared is not None
-                settled = running.stables[request.output]
-                handover = self.replays.handed_over(request.prepared, at, settled, batch)
-            if request.heals:
-                stable = running.stables[request.output]
-                handover = healed_handover(request, change, stable, handover, batch)
+            handover = self._handover(request, change, running, choice, batch)
+            if handover is not None:
+                cut = {each.number for each in request.outputs if not each.heals}
+                both, then = with_moves(both, cut), with_moves(then, cut)
+            if request.healed:
+                handover = healed_handover(request, change, running.stables, handover, batch)
                 both, then = with_longest(both, request), with_longest(then, request)
-            elif handover is not None:
-                both = with_moves(both, request.output)
-                then = with_moves(then, request.output)
         except Exception as problem:  # noqa: BLE001  # it is logged, and the query runs on
             self.refuse(migration, problem)
             return None
@@ -392,20 +276,41 @@ class Migrator:
             then=None if is_over else then,
             asked=prints,
             handover=handover,
-            output=request.output,
         )
         try:
             next_plan = put_in_force(self._execution.assembly, step)
         except AnabranchError as problem:
             self.refuse(migration, problem)
             return None
-        self.queries.become(asked, request.planned)
-        self._when_switched(request.output)
+        self.queries.become(request.asked, request.planned)
+        for each in request.outputs:
+            self._when_switched(each.number)
         self.note(migration, state="finished" if is_over else "switched")
         if is_over:
             self.note(migration, finished=batch)
         reached("migration switched", batch)
         return next_plan
+
+    def _handover(
+        self,
+        request: Request,
+        change: PlannedChange,
+        running: RunningPlan,
+        choice: Choice,
+        batch: int,
+    ) -> Handover | None:
+        """What the new plans begin with; None: with nothing."""
+        if choice.how == "state":
+            outputs = self._execution.assembly.outputs
+            moves = {
+                each.number: ended_moves(outputs[each.number].sink, each.new, choice.at)
+                for each in request.outputs
+            }
+            return reopened_states(change, running, moves)
+        if choice.how == "replay":
+            assert request.prepared is not None
+            return self.replays.handed_over(request.prepared, choice.at, running.stables, batch)
+        return None
 
     def _watch(self, batch: int, commands: Sequence[Command], stables: Sequence[Time]) -> None:
         """A batch is committed: perhaps nothing before T can change any more."""
@@ -417,7 +322,7 @@ class Migrator:
             return
         record = migration.record
         assert record.at is not None
-        is_due = record.output is not None and stables[record.output] >= record.at
+        is_due = all(stables[output] >= record.at for output in record.outputs)
         if is_due and not self._execution.assembly.switcher.is_asked:
             _LOG.info("change %d: the old plan goes after batch %d", record.number, batch)
             self.begin(lambda at: self._finish(migration, at), record.number)

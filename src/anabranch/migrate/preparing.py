@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -74,54 +75,81 @@ def _beyond(rows: EventBatch, settled: Time) -> EventBatch:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class ReplayedOutput:
+    """An output whose new answer is read again.
+
+    Attributes:
+        number: Its number in the new plan.
+        node: Its new logical plan.
+        sink: What the old plan writes to.
+    """
+
+    number: int
+    node: Node
+    sink: Sink
+
+
+@final
 class PreparedReplay:
     """The new plan after what the query has read, and the open results of the old one."""
 
-    def __init__(self, node: Node, plan: PhysicalPlan, replayed: ReplayedPlan, sink: Sink) -> None:
+    def __init__(
+        self, outputs: Sequence[ReplayedOutput], plan: PhysicalPlan, replayed: ReplayedPlan
+    ) -> None:
         """Nothing is read yet.
 
         Args:
-            node: The new logical plan.
-            plan: Its stages.
+            outputs: Those that change.
+            plan: The stages of their new plans.
             replayed: Reads again what the query has read.
-            sink: What the old plan writes to.
         """
         self.replayed: ReplayedPlan = replayed
-        self.node: Node = node
+        self.outputs: Sequence[ReplayedOutput] = tuple(outputs)
         self._plan = plan
-        self._open = OpenResults(sink)
+        self._open = {each.number: OpenResults(each.sink) for each in outputs}
 
-    def catch_up(self, read: Callable[[], ReadSoFar], stable: Callable[[], Time]) -> int:
+    def catch_up(
+        self, read: Callable[[], ReadSoFar], stables: Callable[[], Mapping[int, Time]]
+    ) -> int:
         """Read until little is left to read; how many rounds that took.
 
         Args:
             read: How far the query has read by now.
-            stable: How far the output is settled by now.
+            stables: How far each output is settled by now.
         """
         for number in range(1, CATCH_UP_ROUNDS + 1):
             began = time.perf_counter()
             # The stable point first: results that are read later may only be settled further.
-            settled = stable()
+            settled = stables()
             self.replayed.read(read())
-            self._open.read(settled)
+            for number, open_results in self._open.items():
+                open_results.read(settled[number])
             if time.perf_counter() - began <= CATCH_UP_SECONDS:
                 return number
         return CATCH_UP_ROUNDS
 
     @property
-    def open_results(self) -> OpenResults:
-        """The open results of the old plan."""
+    def open_results(self) -> Mapping[int, OpenResults]:
+        """The open results of the old plan, by output."""
         return self._open
 
     def handed_over(
-        self, at: Time, settled: Time, to: ReadSoFar, promised: Mapping[str, int]
+        self,
+        at: Time,
+        settled: Mapping[int, Time],
+        to: ReadSoFar,
+        promised: Mapping[str, int],
     ) -> Handover:
         """Read what has come since, up to a batch, and take over what the old plan has put out."""
         self.replayed.read(to)
-        states, out = self.replayed.finished(promised)
-        moves = opening_moves(out, self.node, at)
-        self._open.read(settled, before=to.batch)
-        closing = self._open.closing(at)
-        if closing is not None:
-            moves = EventBatch.concat([closing, moves])
+        states, outs = self.replayed.finished(promised)
+        moves: dict[int, EventBatch] = {}
+        for each, out in zip(self.outputs, outs, strict=True):
+            opening = opening_moves(out, each.node, at)
+            open_results = self._open[each.number]
+            open_results.read(settled[each.number], before=to.batch)
+            closing = open_results.closing(at)
+            both = [opening] if closing is None else [closing, opening]
+            moves[each.number] = EventBatch.concat(both)
         return ReplayedStates(self._plan, states, moves)

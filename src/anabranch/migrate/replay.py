@@ -9,7 +9,7 @@ promise is known from their files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, final
 
 import numpy as np
@@ -35,9 +35,13 @@ STEP_ROWS: Final = 200_000
 """From this many rows on, what was read goes through the plan: memory is bounded."""
 
 
-def needed_from(node: Node, since: Time) -> dict[str, Time]:
+def needed_from(nodes: Iterable[Node], since: Time) -> dict[str, Time]:
     """Per source the instant from which on its rows matter to answers from another one on."""
-    return {name: span[0] for name, span in needed(node, (since, FOREVER)).items()}
+    found: dict[str, Time] = {}
+    for node in nodes:
+        for name, (first, _) in needed(node, (since, FOREVER)).items():
+            found[name] = min(first, found.get(name, first))
+    return found
 
 
 @final
@@ -46,7 +50,7 @@ class ReplayedPlan:
 
     def __init__(
         self,
-        node: Node,
+        nodes: Sequence[Node],
         plan: PhysicalPlan,
         sources: Mapping[str, Rereadable],
         since: Time,
@@ -54,13 +58,13 @@ class ReplayedPlan:
         """Nothing is read yet; only the answers from `since` on have to be right."""
         self._runner = LocalRunner(plan)
         self._plan = plan
-        first = needed_from(node, since)
+        first = needed_from(nodes, since)
         self._readings = {
             name: reading_of(sources[name], plan.sources[name], first[name])
             for name in plan.sources
         }
         self._since = since
-        self._out = EventBatch.empty(plan.schema)
+        self._outs = [EventBatch.empty(plan.stages[index].schema) for index in plan.outputs]
 
     @property
     def rows(self) -> int:
@@ -98,25 +102,31 @@ class ReplayedPlan:
         }
         if files.keys() != self._readings.keys() or tables_of(self._plan):
             return False
-        states, out = replayed_in_tasks(
+        states, outs = replayed_in_tasks(
             self._plan, files, to, home, self._since, parts=parts, run=run
         )
         self._runner.resume(states)
-        self._out = net(EventBatch.concat([self._out, out]))
+        self._add(outs)
         return True
 
-    def finished(self, promised: Mapping[str, int]) -> tuple[Mapping[str, StageState], EventBatch]:
-        """The state per stage once sources have promised this, and what the plan has put out.
+    def finished(
+        self, promised: Mapping[str, int]
+    ) -> tuple[Mapping[str, StageState], Sequence[EventBatch]]:
+        """The state per stage once sources have promised this, and what each output has got.
 
         Of that, moves that say nothing of instants from `since` on are left out.
         """
         for name in self._plan.sources:
             self._step(name, [], Time(promised.get(name, int(BEGINNING))))
-        return self._runner.states, self._out
+        return self._runner.states, tuple(self._outs)
 
     def _step(self, name: str, rows: list[EventBatch], promised: Time) -> None:
         schema = self._plan.arriving(name)
         batch = EventBatch.concat(rows) if rows else EventBatch.empty(schema)
-        out = self._runner.step({name: batch.with_stable(promised)})
-        ends = np.maximum(out.end, out.new_end)
-        self._out = net(EventBatch.concat([self._out, out.where(ends > np.int64(self._since))]))
+        outs = self._runner.step_all({name: batch.with_stable(promised)})
+        since = np.int64(self._since)
+        self._add([out.where(np.maximum(out.end, out.new_end) > since) for out in outs])
+
+    def _add(self, outs: Sequence[EventBatch]) -> None:
+        both = zip(self._outs, outs, strict=True)
+        self._outs = [net(EventBatch.concat([before, out])) for before, out in both]

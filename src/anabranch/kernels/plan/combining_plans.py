@@ -130,7 +130,8 @@ def in_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> PhysicalP
     stages = list(both.plan.stages)
     outputs: list[str] = []
     number = _first_number(both.plan)
-    for answer in answers:
+    healing = _healing_names(both, answers)
+    for index, answer in enumerate(answers):
         edges = []
         if answer.old is not None:
             until = None if answer.new is None else answer.at
@@ -138,7 +139,7 @@ def in_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> PhysicalP
         if answer.new is not None:
             edges.append(_clipped_edge(answer.new, answer.node, start=answer.at))
         if answer.heals is not None:
-            stages.append(_healing_stage(both, answers, edges, answer.heals))
+            stages.append(_healing_stage(healing[index], edges, answer.heals))
             outputs.append(stages[-1].name)
             continue
         only = edges[0]
@@ -163,19 +164,21 @@ def after_change(both: CombinedPlans, answers: Sequence[OutputChange]) -> Physic
     stages = list(both.plan.stages)
     outputs: list[str] = []
     number = _first_number(both.plan)
-    for answer, way in zip(answers, ways, strict=True):
+    healing = _healing_names(both, answers)
+    for output, (answer, way) in enumerate(zip(answers, ways, strict=True)):
         assert way is not None
         at = BEGINNING if answer.new is None else answer.at
         edge = _clipped_edge(way, answer.node, start=at)
         if answer.heals is not None:
-            stages.append(_healing_stage(both, answers, [edge], answer.heals))
+            stages.append(_healing_stage(healing[output], [edge], answer.heals))
             outputs.append(stages[-1].name)
             continue
         if not edge.chain:
             outputs.append(way.stage)
             continue
         index = next(n for n, stage in enumerate(stages) if stage.name == way.stage)
-        if _is_read(way.stage, stages, [w for w in ways if w is not way]):
+        # Two outputs that become the same query leave by one way.
+        if _is_read(way.stage, stages, [*ways[:output], *ways[output + 1 :]]):
             name = f"{number}-{FUSE}"
             number += 1
             stages.append(Stage(name, (edge,), (), True, answer.node.schema))
@@ -287,16 +290,20 @@ def _clipped_edge(
     return Edge(Address.stage(way.stage), chain)
 
 
-def _healing_stage(
-    both: CombinedPlans, answers: Sequence[OutputChange], edges: Sequence[Edge], node: Coalesce
-) -> Stage:
-    """A coalesce of what comes through some edges, in a stage of its own.
+def _healing_names(both: CombinedPlans, answers: Sequence[OutputChange]) -> dict[int, str]:
+    """What the stages are called that heal, by output.
 
-    It has one name during the change and behind it, which tells whose state it goes on with: a
+    Each has one name during the change and behind it, which tells whose state it goes on with: a
     number above those of all fuses.
     """
+    first = _first_number(both.plan) + len(answers)
+    outputs = [output for output, answer in enumerate(answers) if answer.heals is not None]
+    return {output: f"{first + number}-{HEAL}" for number, output in enumerate(outputs)}
+
+
+def _healing_stage(name: str, edges: Sequence[Edge], node: Coalesce) -> Stage:
+    """A coalesce of what comes through some edges, in a stage of its own."""
     kernel = coalesce_placement(node.input, HEAL).kernel.routed(OWN)
-    name = f"{_first_number(both.plan) + len(answers)}-{HEAL}"
     return Stage(name, tuple(edges), (kernel,), True, kernel.schema)
 
 

@@ -371,14 +371,14 @@ class Assembly:
 
     def run_beside(
         self,
-        clock: Clock,
+        clocks: Sequence[Clock],
         plan: PhysicalPlan,
         files: Sequence[FileSource],
         sinks: Sequence[Sink],
         checkpoint: str,
     ) -> None:
-        """Run another plan with one output and one shard over what is planned, until it ends."""
-        work = replace(self.work, clocks=(clock,))
+        """Run another plan with one shard over what is planned, until it ends."""
+        work = replace(self.work, clocks=tuple(clocks))
         _run_planned(self.spark, work, 1, plan, files, sinks, checkpoint)
 
     def close(self) -> None:

@@ -3,8 +3,8 @@
 `<number>.json` has the record of a change. `plan-<hash>.pickle` is what the query computes since a
 change: `query.json` names the one that is in force, and that alone decides after a crash; what can
 read it is in `plan-<hash>.json`.
-`moves-<number>.arrow` is what the output takes over in the batch of a change; it goes when a later
-batch is committed.
+`moves-<number>-<output>.arrow` is what an output takes over in the batch of a change; it goes when
+a later batch is committed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class MigrationRecord:
         state: `requested`: nothing has changed yet; `switched`: both plans run; `finished`: only
             the new one does; `refused`: the query stays as it was.
         how: By clip, by replay or by its state; `auto` until that is decided.
-        output: The number of the output that changes; None: queries were added or dropped.
+        output: The number of the output that changes, of several the first; None: queries were
+            added or dropped.
+        others: The numbers of the others that change with it, from the same instant on.
         text: The changed query as SQL, where it was handed in so.
         script: Where that text comes from.
         not_before: The earliest instant that was asked for.
@@ -90,6 +92,12 @@ class MigrationRecord:
     to: str | None = field(default=None, metadata=OMITTED)
     force: bool = field(default=False, metadata=OMITTED)
     modules: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    others: tuple[int, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The numbers of all outputs that change."""
+        return () if self.output is None else (self.output, *self.others)
 
     def since(self, clock: Clock) -> str:
         """T as people read it; empty while it is not known.
