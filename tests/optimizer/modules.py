@@ -27,6 +27,7 @@ from anabranch.algebra.modules.user_operator import Code, Property, Result, User
 from anabranch.algebra.node import Node
 from anabranch.algebra.shift import Shift
 from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.expressions.expression import Expression
 from anabranch.model.logical import LogicalStream
@@ -111,6 +112,9 @@ def history(node: Node, streams: Histories) -> list[Lifetimed]:
             return [
                 changed for event in given[0] for changed in node.denote(_alone(event)).events()
             ]
+        case TimeWindow() if node.input.properties.only_points:
+            # Every row has a lifetime of its own, also where two are alike.
+            return [held for event in given[0] for held in node.denote(_alone(event)).events()]
     return list(node.denote(*(LogicalStream.of(each) for each in given)).events())
 
 

@@ -128,6 +128,17 @@ def test_modules_say_the_same_of_the_same_events_after_all_rules(data: st.DataOb
     assert expected is None or said(found, streams) == expected
 
 
+def test_modules_see_rows_in_windows_as_they_are_when_columns_are_left_out() -> None:
+    """Rows that differ in a column that nobody reads overlap, and stay two."""
+    plan = told(window(POINTS, 2), tumbling(Duration(3)))
+    streams = {POINTS.name: [(("a", 0, 0.5), 0, 1), (("b", 0, 0.5), 1, 2)]}
+    expected = said(plan, streams)
+    assert expected is not None
+    assert "[0, 2)" in expected[0]
+    assert "[1, 3)" in expected[0]
+    assert said(optimize(plan).node, streams) == expected
+
+
 @given(st.data())
 def test_modules_say_the_same_after_any_rules(data: st.DataObject) -> None:
     plan = data.draw(module_plans())
