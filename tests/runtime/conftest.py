@@ -28,9 +28,11 @@ from anabranch.runtime.sources.files.planned_parts import CLOCK, CONTROL
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
+from anabranch.runtime.thresholds import thresholds
 from anabranch.runtime.workers.job import Delivery, Job
+from anabranch.runtime.workers.row_order import ordered
 from anabranch.runtime.workers.source_task import Arrived, send_commands, send_source, send_time
-from anabranch.runtime.workers.stage_task import ordered, run_level
+from anabranch.runtime.workers.stage_task import run_level
 
 Parts = Mapping[str, Sequence[EventBatch]]
 
@@ -65,6 +67,7 @@ class ShardedRunner:
         pieces: int = 1,
         deliver: Delivery = SHIP,
         unordered: Iterable[str] = (),
+        resting_from: int = 1,
     ) -> None:
         if isinstance(node, PhysicalPlan):
             plan = node
@@ -82,6 +85,7 @@ class ShardedRunner:
             keep=3,
             unordered=frozenset(unordered),
         )
+        self.resting_from = resting_from
         self.batch = 0
         self.heads: list[OutputHead] = []
         self.outputs: list[EventBatch] = []
@@ -149,10 +153,11 @@ class ShardedRunner:
             rows += send_time(self.job, name, CLOCK, time)
         if commands:
             rows += send_commands(self.job, CONTROL, commands)
-        for level, places in enumerate(self.job.levels()):
-            if level == until:
-                return EventBatch.empty(pa.schema([]))
-            rows = self._level(places, rows)
+        with thresholds(RESTING_FROM_SHARDS=self.resting_from):
+            for level, places in enumerate(self.job.levels()):
+                if level == until:
+                    return EventBatch.empty(pa.schema([]))
+                rows = self._level(places, rows)
         if self.job.deliveries == ("rows",):
             self.rows = pa.Table.from_batches(rows) if rows else pa.table({})
             return EventBatch.empty(pa.schema([]))

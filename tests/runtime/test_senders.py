@@ -28,7 +28,8 @@ from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import FOREVER
 from anabranch.runtime.elements.exchange import Parcel, address, gather, pack
-from anabranch.runtime.messages.heads import CONTINUED, TimeHead
+from anabranch.runtime.messages.heads import TimeHead
+from anabranch.runtime.workers.sending import source_parcels
 from anabranch.testing import schedules, streams
 from anabranch.testing.oracle import sources_of
 
@@ -101,7 +102,6 @@ def test_what_is_sent_has_one_schema_whatever_the_rows_are(
                     assert prepared.schema == stage.prepared_schema(number)
                     sent += address(
                         prepared,
-                        CONTINUED,
                         target=place,
                         edge=number,
                         part=part,
@@ -191,4 +191,4 @@ def test_rows_of_another_schema_are_refused_where_they_arrive(sharded: Make) -> 
 
 
 def _sent_by(job: Any, batch: EventBatch) -> list[pa.RecordBatch]:
-    return list(pack(job.parcels(Address.source("S"), batch, TimeHead("S", 0), part=0)))
+    return list(pack(source_parcels(job, Address.source("S"), batch, TimeHead("S", 0), part=0)))

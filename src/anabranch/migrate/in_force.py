@@ -23,7 +23,8 @@ from anabranch.runtime.store.migrations import MOVES, MigrationFolder, PlanInFor
 from anabranch.runtime.store.phases import reached
 from anabranch.runtime.store.query_record import read_query_record
 from anabranch.runtime.store.seeding import QueryProgress, progress_before, seed_stage
-from anabranch.runtime.store.state_store import ShardStore, arrow_file
+from anabranch.runtime.store.stage_store import StageStore
+from anabranch.runtime.store.state_store import arrow_file
 from anabranch.runtime.workers.job import HandedOver
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ def states_of(assembly: Assembly, batch: int) -> ReadStates:
     def read(name: str) -> Iterator[tuple[int, StageState]]:
         home = opened.layout.stages[name]
         folder = Folder.at(opened.state).child(home.folder)
-        for shard in range(assembly.job.shards_of(stages[name])):
-            store = ShardStore(folder=folder.child(str(shard)), since=home.since)
-            manifest = store.newest_before(batch)
-            yield shard, stages[name].start() if manifest is None else store.traces(manifest)
+        shards = range(assembly.job.shards_of(stages[name]))
+        before = StageStore(folder=folder, since=home.since).newest_before(batch, shards)
+        for shard in shards:
+            yield shard, before.state(stages[name], shard)
 
     return read
 

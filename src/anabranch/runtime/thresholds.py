@@ -61,6 +61,7 @@ THRESHOLDS: Final[tuple[str, ...]] = (
     "runtime.sources.files.units.BLOCK_BYTES",
     "runtime.store.folder.MAP_FROM_BYTES",
     "runtime.workers.source_task.PREPARE_FROM_ROWS",
+    "runtime.workers.resting_shards.RESTING_FROM_SHARDS",
     "runtime.store.state_store.MOST_OPEN_RUNS",
     "runtime.query.driver_share.SIDE_BY_SIDE_FROM_ROWS",
     "runtime.query.tables.BROADCAST_UP_TO_BYTES",

@@ -23,7 +23,7 @@ from anabranch.kernels.columns.combining import combine
 from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START
-from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Progress, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -39,6 +39,7 @@ from anabranch.kernels.multiplicity.multiplicity import routes_of
 from anabranch.kernels.trace.event_trace import event_rows, events_merger
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.ranked_events import ranked_merger
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline import (
     LaneMoves,
@@ -227,6 +228,11 @@ class AggregateKernel(Stateful):
         """The results alone: timelines are not written."""
         (rows,) = arrived
         return self._step(trace, rows, progress.least, writes=False)[1]
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until some of its rows are expected to have expired."""
+        plain = [name for name in trace.runs if name == "events" or name.startswith("ranked")]
+        return Rest(lists_rest(trace.runs, trace.stable, plain=plain))
 
     def _step(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.routing import Route, Routing
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 
 
 def with_copy(schema: pa.Schema) -> pa.Schema:
@@ -48,6 +48,25 @@ class Trace:
     def rows(self) -> int:
         """How many rows are held, over all runs."""
         return sum(len(run) for runs in self.runs.values() for run in runs)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long a trace rests: steps without rows put out nothing and need not be done.
+
+    Attributes:
+        until: The last stable point for which that holds. FOREVER: for all of them; BEGINNING: for
+            none, not even where nothing is promised.
+        promise: While it rests, output is settled as far as that of a new trace, but no further
+            than this.
+    """
+
+    until: Time
+    promise: Time = FOREVER
+
+
+RESTLESS: Final = Rest(BEGINNING)
 
 
 Arrived = tuple[pa.RecordBatch, ...]
@@ -220,6 +239,19 @@ class Stateful(Kernel):
     def tell(self, trace: Trace, arrived: Arrived, progress: Progress) -> EventBatch:
         """The output of `advance`, where nothing comes after it: the memory is not kept."""
         return self.advance(trace, arrived, progress)[1]
+
+    def rest(self, trace: Trace) -> Rest:
+        """How long nothing has to be done for a shard with this memory that gets no rows.
+
+        Most shards of a query with many get no rows in a batch, and are not even looked at while
+        they rest. A kernel may say less than it could: a step that was not needed does no harm.
+        """
+        del trace
+        return RESTLESS
+
+    def rested(self, trace: Trace, stable: Time) -> Trace:
+        """The memory after steps without rows up to a stable point until which it rested."""
+        return replace(trace, stable=stable)
 
     def report(self, trace: Trace) -> dict[str, Any]:
         """What the last step noticed, as plain values for people."""

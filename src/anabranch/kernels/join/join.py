@@ -26,7 +26,7 @@ from anabranch.kernels.contract.column_names import (
     ROW,
     START,
 )
-from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Progress, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -53,6 +53,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
     forget,
     revise_multiplicity,
 )
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.rows_at import RowsAt
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch, no_rows
@@ -246,6 +247,10 @@ class JoinKernel(Stateful):
         columns |= {f"key{index}": column for index, column in enumerate(values)}
         times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(side), {**columns, **times})
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until some of its rows are expected to have expired."""
+        return Rest(lists_rest(trace.runs, trace.stable, plain=_SIDES))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Left changes against the right side as it was, right ones against the left as it is."""

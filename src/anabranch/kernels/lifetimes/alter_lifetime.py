@@ -11,7 +11,7 @@ import pyarrow as pa
 from anabranch.algebra.alter_lifetime import AlterLifetime
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.time_window import UNBOUNDED
-from anabranch.kernels.contract.kernel import Arrived, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, Stateful, Trace
 from anabranch.kernels.contract.routing import Routing
 from anabranch.kernels.multiplicity.multiplicity import MultiplicityKernel
 from anabranch.model.batch import EventBatch
@@ -58,6 +58,10 @@ class AlterLifetimeKernel(Stateful):
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         return self._longest.prepare(batch, side)
+
+    def rest(self, trace: Trace) -> Rest:
+        """As other counts of payloads."""
+        return self._longest.rest(trace)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the longest lifetimes, then rewrite what became of them."""

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from anabranch.algebra.forms.cleanse import Cleanse
 from anabranch.kernels.contract.column_names import CHECK, END, ID, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import RESTLESS, Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.packed_events import payload_of, unpack_events
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.lifetimes.final import FinalKernel
 from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed_schema, run_of
 from anabranch.kernels.trace.event_trace import add_up, events_merger
 from anabranch.kernels.trace.runs import add_run
+from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
@@ -70,6 +71,22 @@ class CleanseKernel(Stateful):
         """The moves with the hash of their payload."""
         del side
         return pack(batch)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until the first of the events that may still change is settled; they hold others back."""
+        held = trace.runs.get("events", ())
+        if self.node.cut:
+            return FinalKernel(self.schema).rest(trace)
+        if not held:
+            return Rest(FOREVER)
+        rows = held[0].rows
+        if len(held) > 1 or (rows.column(COUNT).to_numpy() < 0).any():
+            # What is taken away again holds nothing back.
+            return RESTLESS
+        changes = ~_settled(rows, trace.stable)
+        start, end = (rows.column(name).to_numpy()[changes] for name in (TIME, END))
+        until = min(int(end.min(initial=FOREVER)), FOREVER - 1)
+        return Rest(Time(until), Time(start.min(initial=FOREVER)))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Take in what arrived; let go what is settled and has nothing in front of it."""

@@ -9,15 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids
 from anabranch.kernels.contract.packed_events import pack_events, packed_schema, payload_names
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.trace.event_trace import add_up, event_rows, events_merger
+from anabranch.kernels.trace.rest import runs_rest
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
-from anabranch.model.time import Time
+from anabranch.model.time import FOREVER, Time
 
 
 @final
@@ -63,6 +64,17 @@ class FinalKernel(Stateful):
         columns = list(batch.payload.columns)
         ids, checks = key_ids(columns, len(batch)), key_checks(columns, len(batch))
         return pack_events(batch, hashed={ID: ids, CHECK: checks})
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until the first event begins of which nothing has left; what is open leaves in pieces."""
+        held, stable = trace.runs.get("events", ()), trace.stable
+        begins = int(FOREVER)
+        for run in held:
+            start, end = (run.rows.column(name).to_numpy() for name in (TIME, END))
+            begins = min(begins, int(start[end > stable].min(initial=FOREVER)))
+        # What has begun leaves with the next step of the stable point.
+        due = max(begins, int(stable))
+        return Rest(Time(min(due, runs_rest(held, stable, anchors=False))))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Hold what arrived; release what lies between the old and the new stable point."""

@@ -12,7 +12,7 @@ from anabranch.algebra.forms.from_signed import FromSigned, no_sign, too_long
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first, positions_of
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import RESTLESS, Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.packed_events import payload_names, payload_of
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -33,6 +33,7 @@ from anabranch.kernels.multiplicity.multiplicity import (
     revise_levels,
     routes_of,
 )
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, REMOVED, newest_rows
 from anabranch.model.batch import EventBatch, take_rows
@@ -127,6 +128,10 @@ class FromSignedKernel(Stateful):
             row = batch.take(wrong[:1])
             raise no_sign(self.label, payloads(row.payload, 1)[0], int(row.start[0]))
         return signs
+
+    def rest(self, trace: Trace) -> Rest:
+        """As other counts of payloads, but sums below 0 are looked at in every step."""
+        return RESTLESS if "suspects" in trace.runs else Rest(lists_rest(trace.runs, trace.stable))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the sums of the payloads that something arrived for."""

@@ -15,11 +15,19 @@ from anabranch.algebra.to_stream import ToStream
 from anabranch.errors import StreamError
 from anabranch.kernels.columns.grouped import positions_of
 from anabranch.kernels.contract.column_names import CHECK, ID, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Stateless, Trace
+from anabranch.kernels.contract.kernel import (
+    Arrived,
+    Rest,
+    SortedRun,
+    Stateful,
+    Stateless,
+    Trace,
+)
 from anabranch.kernels.contract.packed_events import payload_of, unpack_events
 from anabranch.kernels.contract.routing import Routing, by_payload
 from anabranch.kernels.lifetimes.packed_events import concat_where, pack, packed_schema, run_of
 from anabranch.kernels.trace.event_trace import add_up, events_merger
+from anabranch.kernels.trace.rest import runs_rest
 from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch
 from anabranch.model.identity import Identity
@@ -109,6 +117,20 @@ class SplitKernel(Stateful):
         """The moves with the hash of their payload."""
         del side
         return pack(batch)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until the stable point reaches the next cut of an open lifetime."""
+        held, stable = trace.runs.get("open", ()), trace.stable
+        until = int(runs_rest(held, stable, anchors=False))
+        for run in held:
+            start = run.rows.column(TIME).to_numpy()
+            begun = np.maximum(start, np.int64(stable))
+            in_piece = (begun.view(np.uint64) - start.view(np.uint64)) % self._length
+            room = np.uint64(FOREVER) - begun.view(np.uint64)
+            ahead = np.minimum(self._length - in_piece - np.uint64(1), room)
+            last = (begun.view(np.uint64) + ahead).view(np.int64)
+            until = min(until, int(last.min(initial=FOREVER)))
+        return Rest(Time(until))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Cut what came at the old stable point, then all that is open up to the new one."""

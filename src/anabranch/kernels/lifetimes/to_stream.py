@@ -12,7 +12,7 @@ from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.forms.to_signed import ToSigned
 from anabranch.algebra.to_stream import ToStream
 from anabranch.kernels.columns.grouped import Ints
-from anabranch.kernels.contract.kernel import Arrived, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, Stateful, Trace
 from anabranch.kernels.contract.packed_events import payload_names
 from anabranch.kernels.contract.routing import Routing
 from anabranch.kernels.lifetimes.jumps import Jumps, changed_points, revise_jumps
@@ -59,6 +59,10 @@ class ToStreamKernel(Stateful):
     def prepare(self, batch: EventBatch, side: int = 0) -> pa.RecordBatch:
         """Moves of equal payloads and ends are added up."""
         return self._counts.prepare(batch, side)
+
+    def rest(self, trace: Trace) -> Rest:
+        """As other counts of payloads."""
+        return self._counts.rest(trace)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the jumps of the payloads that something arrived for."""

@@ -33,7 +33,7 @@ from anabranch.kernels.columns.grouped import (
     order_by_id_and_time,
 )
 from anabranch.kernels.contract.column_names import END, ID, NEW_STOP, START, STOP, TIME, WEND
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import RESTLESS, Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.routing import BY_ID, EVERYWHERE, Routing
 from anabranch.kernels.modules.failures import report_of
 from anabranch.kernels.modules.grid_windows import grid_line, grid_plan, horizon_of
@@ -49,7 +49,7 @@ from anabranch.kernels.modules.window_change import Change, TraceLists, change_w
 from anabranch.kernels.modules.window_events import WindowLayout, Windows
 from anabranch.kernels.modules.window_planning import Frontier, WindowPlan, until_of
 from anabranch.kernels.trace.timeline_rows import COUNT
-from anabranch.model.batch import EventBatch
+from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.identity import Identity
 from anabranch.model.time import BEGINNING, FOREVER, Time
 
@@ -178,6 +178,16 @@ class ApplyOperatorKernel(Stateful):
 
     def _open_since(self, windows: Sequence[SortedRun], stable: Time) -> int:
         return open_since(self.layout, windows, stable, ends_settle=self._ends_settle)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Where it remembers nothing but how far it is; windows may open as time goes by."""
+        return Rest(FOREVER) if trace.runs.keys() <= {PROGRESS} else RESTLESS
+
+    def rested(self, trace: Trace, stable: Time) -> Trace:
+        """The same, with how far it is by now."""
+        nothing = _in_order(no_rows(self.layout.sent))
+        runs = {PROGRESS: _progress(self._frontier(trace, nothing, stable))}
+        return Trace({} if stable == FOREVER else runs, stable)
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Find the windows that change or have ended, ask the user operators, tell what is new."""
@@ -319,10 +329,6 @@ class ApplyOperatorKernel(Stateful):
         def waits(rows: pa.RecordBatch) -> Mask:
             return np.asarray(self._shown_from(numbers(rows, WEND)) > stable)
 
-        progress = pa.RecordBatch.from_arrays(
-            [pa.array([0], pa.uint64()), pa.array([frontier.seen[1]], pa.int64())],
-            schema=_PROGRESS,
-        )
         after = {
             EVENTS: layout.events.add(runs.get(EVENTS, ()), fresh, stable, alive),
             WINDOWS: windows,
@@ -332,7 +338,7 @@ class ApplyOperatorKernel(Stateful):
             GROUPS: layout.groups.add(
                 runs.get(GROUPS, ()), change.groups, stable, lambda rows: numbers(rows, COUNT) != 0
             ),
-            PROGRESS: (SortedRun(progress),),
+            PROGRESS: _progress(frontier),
             **failures,
         }
         kept = {name: part for name, part in after.items() if part}
@@ -379,6 +385,12 @@ class ApplyOperatorKernel(Stateful):
         assert plan.groups is not None
         before, _ = self.layout.windows.of(runs.get(WINDOWS, ()), plan.groups)
         return sorted_rows(negative(before), plan.now)
+
+
+def _progress(frontier: Frontier) -> tuple[SortedRun, ...]:
+    """How far time has come, as a list of runs."""
+    arrays = [pa.array([0], pa.uint64()), pa.array([frontier.seen[1]], pa.int64())]
+    return (SortedRun(pa.RecordBatch.from_arrays(arrays, schema=_PROGRESS)),)
 
 
 def _in_order(moves: pa.RecordBatch) -> pa.RecordBatch:

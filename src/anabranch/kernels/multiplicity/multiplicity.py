@@ -24,7 +24,7 @@ from anabranch.kernels.columns.grouped import (
     positions_of,
 )
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -38,6 +38,7 @@ from anabranch.kernels.contract.routing import (
     routed_checks,
 )
 from anabranch.kernels.trace.output import changed_events
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
 from anabranch.kernels.trace.timeline_rows import COUNT, add_rows
 from anabranch.model.batch import EventBatch, concat_rows, no_rows
@@ -288,6 +289,10 @@ class MultiplicityKernel(Stateful):
         if check is not None:
             arrays[CHECK] = check[rows]
         return assemble(self.prepared_schema(), arrays)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until some of the counts are expected to have expired."""
+        return Rest(lists_rest(trace.runs, trace.stable))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Revise the multiplicities of the payloads that something arrived for."""

@@ -261,7 +261,7 @@ class Stage:
         point are cut there; what they change before it is returned apart, for a revision.
         """
         stable = state[0].stable
-        sides = tuple(Time(max(stable, side)) for side in progress.sides)
+        sides = self.guarded_sides(stable, progress)
         (rows,) = arrived
         end, new_end = (rows.column(name).to_numpy() for name in (END, NEW_END))
         below = np.minimum(end, new_end) < stable
@@ -286,6 +286,10 @@ class Stage:
             rows = rows.set_column(at, rows.schema.field(name), pa.array(times))
         rows = rows.filter(pa.array(kept[END] != kept[NEW_END]))
         return (rows,), replace(progress, sides=sides), repeated
+
+    def guarded_sides(self, stable: Time, progress: Progress) -> tuple[Time, ...]:
+        """How far the sides of a guard have come for it, which keeps what it has promised."""
+        return tuple(Time(max(stable, side)) for side in progress.sides)
 
     def guarded_schema(self) -> pa.Schema:
         """The columns of what a guard is told."""

@@ -14,7 +14,7 @@ from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import BY_CHECK, Routing, by_payload, marked
@@ -29,6 +29,7 @@ from anabranch.kernels.trace.event_trace import (
     events_schema,
 )
 from anabranch.kernels.trace.ranked_events import unknown_event
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows
@@ -90,6 +91,10 @@ class RankingKernel(Stateful):
         columns = {f"key{index}": column for index, column in enumerate(batch.payload.columns)}
         columns |= {ID: ids, START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(), columns)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until some of its rows are expected to have expired."""
+        return Rest(lists_rest(trace.runs, trace.stable, plain=(EVENTS,)))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Compare the positions in the groups that something arrived for."""

@@ -21,7 +21,7 @@ from anabranch.kernels.columns.grouped import (
     positions_of,
 )
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload, like
@@ -117,6 +117,14 @@ class CountWindowKernel(Stateful):
         columns |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
         columns |= zip(self.layout.values(), batch.payload.columns)
         return assemble(self.prepared_schema(), columns)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until the next element is settled: others then leave the window, or have no order."""
+        if not trace.runs:
+            return Rest(FOREVER)
+        times = [column(run, TIME) for held in trace.runs.values() for run in held]
+        ahead = [int(each[each >= trace.stable].min(initial=FOREVER - 1)) for each in times]
+        return Rest(Time(min(ahead, default=FOREVER - 1)))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Number the elements around what arrived anew, and move the ends that this moves."""

@@ -14,8 +14,15 @@ from anabranch.algebra.session_window import SessionWindow
 from anabranch.errors import StreamError
 from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask
-from anabranch.kernels.contract.column_names import CHECK, ID, ROW, ROW_CHECK, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.column_names import CHECK, END, ID, ROW, ROW_CHECK, TIME
+from anabranch.kernels.contract.kernel import (
+    RESTLESS,
+    Arrived,
+    Rest,
+    SortedRun,
+    Stateful,
+    Trace,
+)
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.packed_events import payload_of
 from anabranch.kernels.contract.routing import Routing, by_payload, like
@@ -31,6 +38,7 @@ from anabranch.kernels.row_windows.session_trace import (
     touched,
 )
 from anabranch.kernels.stateless.window_columns import with_bounds
+from anabranch.kernels.trace.runs import column
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows, take_rows
 from anabranch.model.identity import Identity
@@ -148,6 +156,19 @@ class SessionWindowKernel(Stateful):
         schema = self.layout.schema()
         arrays = [pa.array(given[name]) for name in schema.names if name in given]
         return pa.RecordBatch.from_arrays([*arrays, *columns], schema=schema)
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until the first session is over; until then the earliest holds back what is settled."""
+        sessions = trace.runs.get(SESSIONS, ())
+        if not trace.runs:
+            return Rest(FOREVER)
+        if len(sessions) != 1 or (column(sessions[0], COUNT) < 0).any():
+            # What is taken away again holds nothing back.
+            return RESTLESS
+        live = column(sessions[0], END) > trace.stable
+        over = int(column(sessions[0], END)[live].min(initial=FOREVER))
+        earliest = int(column(sessions[0], TIME)[live].min(initial=FOREVER))
+        return Rest(Time(over - 1), Time(earliest))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Find the sessions around what arrived anew; revise the rows of those that changed."""

@@ -16,7 +16,7 @@ from anabranch.kernels.columns.families import TOP
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
-from anabranch.kernels.contract.kernel import Arrived, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import ids_and_checks, key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
@@ -46,6 +46,7 @@ from anabranch.kernels.trace.event_trace import (
     events_schema,
 )
 from anabranch.kernels.trace.ranked_events import unknown_event
+from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.runs import add_run
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch, no_rows
@@ -178,6 +179,10 @@ class TopKKernel(Stateful):
             start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
             keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
         return keep
+
+    def rest(self, trace: Trace) -> Rest:
+        """Until some of its rows are expected to have expired."""
+        return Rest(lists_rest(trace.runs, trace.stable, plain=(BEST, EVENTS)))
 
     def step(self, trace: Trace, arrived: Arrived, stable: Time) -> tuple[Trace, EventBatch]:
         """Compare what came and went with the first k of the groups it belongs to."""

@@ -160,17 +160,23 @@ def with_times(rows: pa.RecordBatch, times: Ints, per_key: int = 1) -> pa.Record
     return rows.replace_schema_metadata({TIMES: note})
 
 
+def noted_times(run: SortedRun) -> tuple[list[int], int]:
+    """Quantiles of the times of a run, and how many rows are needed however old they are."""
+    note = (run.rows.schema.metadata or {}).get(TIMES)
+    if note is None:
+        return [], 0
+    spread = json.loads(note)
+    return spread["spread"], spread["ids"]
+
+
 def expired_rows(run: SortedRun, stable: Time, *, anchors: bool) -> int:
     """About how many rows of a run lie before the stable point and cannot matter any more.
 
     With `anchors`, some rows of each key are needed however old they are.
     """
-    note = (run.rows.schema.metadata or {}).get(TIMES)
-    if note is None:
-        return 0
-    spread = json.loads(note)
-    share = sum(time < stable for time in spread["spread"]) / (_QUANTILES + 1)
-    return max(0, int(share * len(run)) - (spread["ids"] if anchors else 0))
+    spread, ids = noted_times(run)
+    share = sum(time < stable for time in spread) / (_QUANTILES + 1)
+    return max(0, int(share * len(run)) - (ids if anchors else 0))
 
 
 Merge = Callable[[Sequence[SortedRun], bool], pa.RecordBatch]

@@ -1,4 +1,8 @@
-"""The packed exchange: a parcel of rows per sender and shard, which Spark moves unopened."""
+"""The packed exchange: a parcel of rows per sender and shard, which Spark moves unopened.
+
+What a sender says beside its rows, and rows that all shards get, go to each partition of the next
+stages once, whatever the number of shards in it. So a shard without rows costs nothing here.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from anabranch.runtime.messages.heads import CONTINUED, Head, head_of_text, head
 PARCELS: Final = pa.schema(
     [
         ("shard", pa.int32()),
+        ("shared", pa.bool_()),
         ("target", pa.int32()),
         ("edge", pa.int32()),
         ("part", pa.int32()),
@@ -27,7 +32,7 @@ PARCELS: Final = pa.schema(
     ]
 )
 PARCELS_DDL: Final = (
-    "shard int, target int, edge int, part int, chunk int, head string, blob binary"
+    "shard int, shared boolean, target int, edge int, part int, chunk int, head string, blob binary"
 )
 
 PARCEL_BYTES: Final = 480_000
@@ -42,15 +47,16 @@ _PIECES: Final = 1 << 12
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """What one sender has for one shard of one stage.
+    """What one sender has for one shard of one stage, or for all shards of a partition.
 
     Attributes:
-        shard: The shard, which is also the partition that the next exchange brings it to.
+        shard: The shard; it tells the partition that the next exchange brings it to.
+        shared: It is for all shards of that partition.
         target: The index of the stage in the plan.
         edge: The edge of that stage through which the rows come.
         part: The number of the sender among those of the edge.
-        chunk: The number among the parcels of that sender; the first of a message has the head.
-        head: The sender's progress and counts.
+        chunk: The number among the parcels of that sender.
+        head: The sender's progress and counts, for all shards; rows travel in other parcels.
         rows: What the stage prepared, or None where there is nothing but the head.
     """
 
@@ -58,25 +64,45 @@ class Parcel:
     target: int
     edge: int
     part: int
+    shared: bool = False
     chunk: int = 0
     head: Head = CONTINUED
     rows: pa.RecordBatch | None = None
 
 
-def split(rows: pa.RecordBatch, shards: int) -> list[pa.RecordBatch]:
-    """The rows of each shard, in the order they had."""
-    if shards == 1:
-        return [rows]
+def split(rows: pa.RecordBatch, shards: int) -> list[tuple[int, pa.RecordBatch]]:
+    """The rows of each shard that gets some, in the order they had."""
+    if shards == 1 or not rows.num_rows:
+        return [(0, rows)] if rows.num_rows else []
     shard = shard_of(rows.column(ID).to_numpy(), shards).astype(np.uint16)
     order = np.argsort(shard, kind="stable")
-    cuts = np.searchsorted(shard[order], np.arange(shards + 1))
+    shard = shard[order]
+    starts = np.flatnonzero(np.append(True, shard[1:] != shard[:-1])).tolist()
     ordered = rows.take(pa.array(order))
-    return [ordered.slice(low, high - low) for low, high in pairwise(cuts)]
+    return [
+        (int(shard[low]), ordered.slice(low, high - low))
+        for low, high in pairwise([*starts, len(shard)])
+    ]
+
+
+def announce(
+    head: Head, *, target: int, edge: int, part: int, message: int = 0, partitions: int
+) -> Iterator[Parcel]:
+    """What a sender says in a message through an edge: one parcel for each partition."""
+    for partition in range(partitions):
+        yield Parcel(
+            shard=partition,
+            shared=True,
+            target=target,
+            edge=edge,
+            part=part,
+            chunk=message * _PIECES,
+            head=head,
+        )
 
 
 def address(
     rows: pa.RecordBatch,
-    head: Head,
     *,
     target: int,
     edge: int,
@@ -85,39 +111,39 @@ def address(
     shards: int,
     keyed: bool,
     everywhere: bool = False,
+    partitions: int = 1,
 ) -> Iterator[Parcel]:
-    """One parcel or more for every shard of a stage, so that progress reaches all of them.
+    """The rows of a message through an edge: one parcel or more for every shard that gets some.
 
-    `message` numbers what a sender says through one edge.
-
-    Rows without a key go where their sender's number says, in one piece; with `everywhere` every
-    shard gets them all.
+    Rows without a key go where their sender's number says, in one piece. With `everywhere` every
+    shard gets them all: they go to each partition once.
     """
+    if not rows.num_rows:
+        return
     if everywhere:
-        parts = [rows] * shards
+        parts = [(partition, rows) for partition in range(partitions)]
     elif keyed:
         parts = split(rows, shards)
     else:
-        none = rows.slice(0, 0)
-        parts = [rows if shard == part % shards else none for shard in range(shards)]
-    for shard, piece in enumerate(parts):
+        parts = [(part % shards, rows)]
+    for shard, piece in parts:
         for number, chunk_rows in enumerate(_pieces(piece)):
             yield Parcel(
                 shard=shard,
+                shared=everywhere,
                 target=target,
                 edge=edge,
                 part=part,
                 chunk=message * _PIECES + number,
-                head=CONTINUED if number else head,
-                rows=chunk_rows if chunk_rows.num_rows else None,
+                rows=chunk_rows,
             )
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of about a size, one of them if there are none."""
+    """The rows in pieces of about a size."""
     count = min(max(1, -(-rows.nbytes // PARCEL_BYTES)), _PIECES - 1)
     each = max(1, -(-rows.num_rows // count))
-    for first in range(0, max(rows.num_rows, 1), each):
+    for first in range(0, rows.num_rows, each):
         yield rows.slice(first, each)
 
 
@@ -125,7 +151,7 @@ def pack(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     """Parcels as rows for Spark; large ones one by one, so that nothing is copied."""
     waiting: list[_Packed] = []
     size = 0
-    # All shards get the same head, one after the other: it is written once.
+    # All partitions get the same head, one after the other: it is written once.
     written: tuple[Head, str] = (CONTINUED, head_text(CONTINUED))
     for parcel in parcels:
         if parcel.head is not written[0]:
@@ -146,12 +172,13 @@ def pack(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
 
 def unpack(rows: pa.RecordBatch) -> list[Parcel]:
     """The parcels in rows from Spark; their content stays where it is in memory."""
-    names = ("shard", "target", "edge", "part", "chunk", "head")
+    names = ("shard", "shared", "target", "edge", "part", "chunk", "head")
     columns = [rows.column(name).to_pylist() for name in names]
     blobs = rows.column("blob")
     return [
         Parcel(
             shard=shard,
+            shared=shared,
             target=target,
             edge=edge,
             part=part,
@@ -159,7 +186,7 @@ def unpack(rows: pa.RecordBatch) -> list[Parcel]:
             head=head_of_text(head),
             rows=from_blob(blobs[index].as_buffer()) if blobs[index].is_valid else None,
         )
-        for index, (shard, target, edge, part, chunk, head) in enumerate(zip(*columns))
+        for index, (shard, shared, target, edge, part, chunk, head) in enumerate(zip(*columns))
     ]
 
 
@@ -218,6 +245,7 @@ def _rows(packed: Sequence[_Packed], blobs: pa.Array) -> pa.RecordBatch:
     parcels = [each.parcel for each in packed]
     columns = [
         pa.array([parcel.shard for parcel in parcels], pa.int32()),
+        pa.array([parcel.shared for parcel in parcels], pa.bool_()),
         pa.array([parcel.target for parcel in parcels], pa.int32()),
         pa.array([parcel.edge for parcel in parcels], pa.int32()),
         pa.array([parcel.part for parcel in parcels], pa.int32()),

@@ -80,11 +80,11 @@ class SourceCounters:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounters:
-    """What one shard of a stage did in a batch.
+    """What one shard of a stage did in a batch, or what several hold that had nothing to do.
 
     Attributes:
         stage: The name of the stage.
-        shard: The number of the shard.
+        shard: The number of the shard, or the least one of several.
         rows_in: How many rows arrived.
         rows_out: How many rows left.
         state_rows: How many rows it remembers.
@@ -98,6 +98,7 @@ class StageCounters:
         operators: What each of its kernels did, in order; no manifest says it.
         edges: What came through each of its edges; shard 0 tells of that, and no manifest.
         samples: What the rows of the sources are like that are counted here, likewise.
+        shards: Of how many shards it tells.
     """
 
     stage: str
@@ -115,6 +116,7 @@ class StageCounters:
     operators: tuple[OperatorCounters, ...] = field(default=(), metadata=OMITTED)
     edges: tuple[EdgeCounters, ...] = field(default=(), metadata=OMITTED)
     samples: Mapping[str, SourceSample] = field(default_factory=dict, metadata=OMITTED)
+    shards: int = field(default=1, metadata=OMITTED)
 
     @property
     def failed_windows(self) -> int:

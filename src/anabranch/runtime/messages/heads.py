@@ -5,11 +5,12 @@ Who sends which head to whom:
     source task  -- SourceHead, then Continued, with rows -->  every shard of every stage that reads
     source task  -- TimeHead (nothing came, time passes) -->   the source
     source task  -- ControlHead ---------------------------->  every shard of every stage
-    shard        -- StageHead, then Continued, with rows --->  every shard of every stage behind it
+    stage task   -- StageHead, then Continued, with rows --->  every shard of every stage behind it
     shard        -- OutputHead, perhaps with rows ---------->  the driver, through all later stages
 
-A message goes in one parcel per shard, or more where it has many rows; the first has the head, the
-others are `Continued`. On the way a head is one JSON object with the key `kind`.
+What a sender says goes to each partition of the next stages once, in a parcel without rows; rows
+go to shards, in parcels that are `Continued`. Shards that have nothing to do in a batch send one
+OutputHead together. On the way a head is one JSON object with the key `kind`.
 """
 
 from __future__ import annotations
@@ -138,18 +139,19 @@ class ControlHead:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageHead:
-    """How far a shard of a stage has come.
+    """How far the shards of a stage have come that a task has.
 
     Attributes:
-        stable: How far its output is settled.
-        stable_before: How far it was after the batch before.
-        counters: What it has counted, behind what shards before it have told it.
-        sent: What goes through the edge that this head is for, counted step by step.
+        stable: How far the output of all of them is settled.
+        shards: How many they are.
+        counters: What they have counted, behind what stages before have told them; only the first
+            partition gets it.
+        sent: What goes through the edge that this head is for, counted step by step, likewise.
     """
 
     stable: int
-    stable_before: int
-    counters: tuple[StageCounters, ...]
+    shards: int
+    counters: tuple[StageCounters, ...] = ()
     sent: EdgeCounters | None = field(default=None, metadata=OMITTED)
 
 
@@ -167,7 +169,9 @@ class OutputSummary:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputHead:
-    """What the driver gets to know of one output of the plan, from one shard.
+    """What the driver gets to know of one output of the plan, from one shard, or from several.
+
+    Several shards speak together where none of them had anything to do.
 
     Attributes:
         output: The number of the output.
@@ -196,7 +200,7 @@ class OutputHead:
 @final
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The rest of a message, whose head is in its first parcel."""
+    """The rows of a message, whose head is in another parcel."""
 
 
 Head: TypeAlias = SourceHead | TimeHead | ControlHead | StageHead | OutputHead | Continued

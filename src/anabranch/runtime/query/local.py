@@ -60,8 +60,8 @@ from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.workers.copy_task import CopyReader, counts_equals, merges_of
 from anabranch.runtime.workers.own_settings import own_settings
+from anabranch.runtime.workers.row_order import netted, ordered
 from anabranch.runtime.workers.source_task import read_pieces
-from anabranch.runtime.workers.stage_task import netted, ordered
 
 NO_TABLES: Final[Mapping[str, FileSource]] = MappingProxyType({})
 

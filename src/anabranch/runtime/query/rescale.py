@@ -18,7 +18,8 @@ from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
 from anabranch.runtime.store.phases import reached
-from anabranch.runtime.store.state_store import Manifest, RunFile, ShardStore, StoredTrace
+from anabranch.runtime.store.stage_store import StageStore
+from anabranch.runtime.store.state_store import Manifest, RunFile, StoredTrace
 from anabranch.runtime.workers.job import is_spread
 
 _LOG: Final = logging.getLogger("anabranch")
@@ -117,16 +118,17 @@ def refuse_unfinished(plan: PhysicalPlan, where: str) -> None:
 
 def _rewritten(stage: Stage, state: Folder, old: Home, new: Home, change: Rescale) -> int:
     """Rewrite one stage, run by run; how many rows it has."""
-    sources = [_store(state, old, shard) for shard in range(change.before)]
-    found = [store.load(change.batch) for store in sources]
+    shards = range(change.before)
+    before = _store(state, old).before(change.batch, shards)
+    found = [before.manifest(shard) for shard in shards]
     manifests = [manifest for manifest in found if manifest is not None]
     if not manifests:
         return 0
     assert len({manifest.batch for manifest in manifests}) == 1
     batch = manifests[0].batch
-    targets = [_store(state, new, shard) for shard in range(change.after)]
+    targets = [_store(state, new).shard(shard) for shard in range(change.after)]
     written = [0] * change.after
-    states = [store.traces(each) for store, each in zip(sources, manifests, strict=True)]
+    states = [before.state(stage, shard) for shard in shards]
     kernels = [kernel for kernel in stage.kernels if isinstance(kernel, Stateful)]
     rewritten: list[tuple[int, list[dict[str, list[RunFile]]]]] = []
     for kernel, traces in zip(kernels, zip(*states, strict=True), strict=True):
@@ -185,8 +187,8 @@ def _told(before: Sequence[Manifest]) -> set[str]:
     return set[str].intersection(*(set(each.ends) for each in before))
 
 
-def _store(state: Folder, home: Home, shard: int) -> ShardStore:
-    return ShardStore(folder=state.child(home.folder).child(str(shard)), since=home.since)
+def _store(state: Folder, home: Home) -> StageStore:
+    return StageStore(folder=state.child(home.folder), since=home.since)
 
 
 def _suffix(epoch: int) -> str:

@@ -19,9 +19,9 @@ from anabranch.runtime.sources.files.log_home import checkpoint_paths
 from anabranch.runtime.sources.files.planned_batch import newest_entry, positions_after
 from anabranch.runtime.sources.files.rewritten import rewritten_files
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore, check_runs
+from anabranch.runtime.store.stage_store import LAST_BATCH, StageStore
+from anabranch.runtime.store.state_store import Manifest, ShardStore, check_runs
 
-_ALL: Final = 1 << 62
 _BESIDE: Final = 3
 """The folders to look in that follow from the path alone."""
 
@@ -71,14 +71,17 @@ def view_state(path: str, *, check: bool = False) -> tuple[Facts, list[ShardStat
     state = Folder.at(f"{folder}/state")
     found = []
     for stage in sorted(facts.folders, key=_stage_order):
-        home = state.child(facts.folders[stage])
-        for shard in sorted(home.folders(), key=int):
-            store = ShardStore(folder=home.child(shard), keep=KEEP)
-            manifest = store.newest_before(_ALL)
+        home = StageStore(folder=state.child(facts.folders[stage]))
+        shards = home.shards()
+        newest = home.newest_before(LAST_BATCH, shards)
+        for shard in shards:
+            store = home.shard(shard)
+            is_known = newest.knows(shard)
+            manifest = newest.manifest(shard) if is_known else store.newest_before(LAST_BATCH)
             if manifest is not None:
                 if check:
                     check_runs(store, manifest)
-                found.append(_shard(facts, stage, int(shard), store, manifest))
+                found.append(_shard(facts, stage, shard, store, manifest))
     return facts, found
 
 

@@ -24,7 +24,7 @@ from anabranch.runtime.messages.heads import OutputHead, head_as, head_of_text
 from anabranch.runtime.sources.files.log_folder import LogFolder, write_revision
 from anabranch.runtime.sources.files.log_records import LogProperties
 from anabranch.runtime.workers.job import Delivery
-from anabranch.runtime.workers.stage_task import ordered
+from anabranch.runtime.workers.row_order import ordered
 
 Keep: TypeAlias = Literal["log", "current", "history"]
 """What a table holds: every element; the events that are not over; every event."""

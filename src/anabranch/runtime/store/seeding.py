@@ -11,6 +11,7 @@ from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout
+from anabranch.runtime.store.stage_store import StageStore
 from anabranch.runtime.store.state_store import CopyState, ShardStore
 
 
@@ -57,13 +58,11 @@ def progress_before(
     for stage in plan.stages:
         home = layout.stages[stage.name]
         folder = state.child(home.folder)
-        found = [
-            ShardStore(folder=folder.child(str(shard)), since=home.since).newest_before(batch)
-            for shard in range(shards_of(stage))
-        ]
-        stables[stage.name] = min((each.stable for each in found if each), default=int(BEGINNING))
+        shards = range(shards_of(stage))
+        found = StageStore(folder=folder, since=home.since).newest_before(batch, shards)
+        stables[stage.name] = found.least_stable(shards)
         # All shards of a stage hear the same of its sources.
-        first = found[0]
+        first = found.lead
         if first is None:
             if batch == home.since:
                 # Nothing has come of any source.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch.errors import EngineError
 from anabranch.kernels.contract.kernel import SortedRun, Trace
 from anabranch.model.record import OMITTED, plain, record
-from anabranch.model.time import BEGINNING, Time
+from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.store.folder import PARTIAL, Folder
 from anabranch.runtime.store.phases import reached
@@ -81,6 +81,11 @@ class Manifest:
         interest_since: Of what was of interest, nothing starts before this.
         counters: What was counted in this batch, for metrics.
         ends: The greatest end of all events that have come of each source.
+        rests: For each kernel the last stable point until which the shard needs no step unless rows
+            come; nothing where nobody asks for it.
+        promise: How far its output is settled at the most meanwhile.
+        resting: Of shard 0, where shards may have rested in this batch: how far the output of those
+            is settled, unless they promise less. An index tells which version each of them has.
     """
 
     format: int = FORMAT
@@ -93,6 +98,9 @@ class Manifest:
     interest_since: int = field(default=BEGINNING, metadata=OMITTED)
     counters: StageCounters | None = None
     ends: Mapping[str, int] = field(default_factory=dict, metadata=OMITTED)
+    rests: tuple[int, ...] = field(default=(), metadata=OMITTED)
+    promise: int = field(default=FOREVER, metadata=OMITTED)
+    resting: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def stable(self) -> int:
@@ -179,22 +187,24 @@ class ShardStore:
 
     def newest_before(self, batch: int) -> Manifest | None:
         """The version that batch starts from; None if the shard has none."""
-        found = self._manifest(batch - 1)
+        found = self.version(batch - 1)
         if found is None:
             before = [version for version in self._versions(self.folder.names()) if version < batch]
-            found = self._manifest(max(before)) if before else None
+            found = self.version(max(before)) if before else None
         return found
 
     def load(self, batch: int) -> Manifest | None:
         """The version that batch starts from; a shard that has lost its state is refused."""
         found = self.newest_before(batch)
         if found is None and batch > self.since:
-            raise EngineError(
-                f"the state before batch {batch} is missing",
-                where=self.folder.path,
-                hint=_HINT,
-            )
+            raise self.missing(batch)
         return found
+
+    def missing(self, batch: int) -> EngineError:
+        """What is to be said where the state before a batch should be there and is not."""
+        return EngineError(
+            f"the state before batch {batch} is missing", where=self.folder.path, hint=_HINT
+        )
 
     def versions(self) -> list[int]:
         """The batches after which the state is known, oldest first."""
@@ -226,6 +236,9 @@ class ShardStore:
         interest: int = BEGINNING,
         ends: Mapping[str, int] | None = None,
         interest_since: int = BEGINNING,
+        rests: tuple[int, ...] = (),
+        promise: int = FOREVER,
+        resting: int | None = None,
     ) -> Manifest:
         """Write the runs that are new, then the manifest, whose appearance is the commit."""
         files = {file.name: file for file in before.files()} if before else {}
@@ -256,6 +269,9 @@ class ShardStore:
             ends=ends or {},
             interest_since=int(interest_since),
             counters=counters,
+            rests=rests,
+            promise=int(promise),
+            resting=resting,
         )
         reached("runs written", batch)
         self.commit(manifest)
@@ -273,13 +289,17 @@ class ShardStore:
         self.folder.write_json(f"{batch}.json", plain(manifest), mark=str(batch))
 
     def clean(self, batch: int) -> None:
-        """Remove versions that nobody goes back to, and the runs that only they needed."""
+        """Remove versions that nobody goes back to, and the runs that only they needed.
+
+        A shard that has rested has no version for every batch: what it has of the last ones is
+        then older, and nothing that these need is among what goes.
+        """
         names = self.folder.names()
         versions = sorted(version for version in self._versions(names) if version <= batch)
         kept, old = versions[-self.keep :], versions[: -self.keep]
         for version in old:
             self.folder.remove(f"{version}.json")
-        manifests = [self._manifest(version) for version in kept]
+        manifests = [self.version(version) for version in kept]
         needed = {file.name for each in manifests if each for file in each.files()}
         for name in names:
             if name.endswith(".arrow") and name not in needed:
@@ -291,7 +311,8 @@ class ShardStore:
             if is_old:
                 self.folder.remove(name)
 
-    def _manifest(self, version: int) -> Manifest | None:
+    def version(self, version: int) -> Manifest | None:
+        """The manifest of a batch, if there is one."""
         content = self.folder.read_json(f"{version}.json") if version >= 0 else None
         if content is None:
             return None

@@ -58,6 +58,17 @@ def delivered_before(
     return [head.delivered for head in heads if head.delivered is not None]
 
 
+def delivering_shards(job: Job, index: int, parcels: Iterable[Parcel]) -> list[int]:
+    """The shards that have to tell of what senders have delivered themselves."""
+    shards = job.shards_of(job.plan.stages[index])
+    found = {
+        parcel.part % shards
+        for parcel in parcels
+        if isinstance(parcel.head, SourceHead) and parcel.head.delivered is not None
+    }
+    return sorted(found)
+
+
 def _added(seen: SourceCounters, head: SourceHead) -> SourceCounters:
     copies = dict(seen.copies or {})
     for copy in head.copies.values():

@@ -28,7 +28,7 @@ def exchanged_state(
 ) -> StageState:
     """The state that a shard begins a batch with: its own, or the one that takes its place."""
     stage = job.plan.stages[stage_index]
-    serial = _swap(job, batch, commands)
+    serial = swap_of(job, batch, commands)
     if serial is None or stage.is_guard or job.past is None:
         return state
     stored, shards = SwappedState.of(job.past.folder, serial), job.shards_of(stage)
@@ -53,7 +53,7 @@ def guarded_rows(
     """What a guard takes in; what lies below its stable point is left for a revision."""
     stage = job.plan.stages[stage_index]
     assert job.past is not None
-    serial = _swap(job, batch, commands)
+    serial = swap_of(job, batch, commands)
     if serial is not None:
         schema = stage.guarded_schema()
         moves = SwappedState.of(job.past.folder, serial).read_guarded(stage_index, schema)
@@ -67,7 +67,7 @@ def guarded_rows(
     return arrived, progress
 
 
-def _swap(job: Job, batch: int, commands: Sequence[Command]) -> int | None:
+def swap_of(job: Job, batch: int, commands: Sequence[Command]) -> int | None:
     """The revision whose state a batch begins with; one that another batch came before is void."""
     if job.past is None or not job.past.swaps:
         return None

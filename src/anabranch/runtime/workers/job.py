@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, final
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
@@ -18,19 +17,15 @@ from anabranch.kernels.contract.kernel import Stateful
 from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.interest import Interest, source_instants
-from anabranch.kernels.plan.late_rows import LateRows
-from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage, with_columns_of
+from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import INTEGERS, Clock
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.elements.exchange import Parcel, address
-from anabranch.runtime.messages.heads import DeliveredRows, SourceHead, StageHead, TimeHead
-from anabranch.runtime.messages.measured import EdgeCounters
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home
-from anabranch.runtime.store.state_store import KEEP, Manifest, ShardStore
-from anabranch.runtime.workers.observing import Observer
+from anabranch.runtime.store.stage_store import StageStore
+from anabranch.runtime.store.state_store import KEEP, Manifest
 from anabranch.runtime.workers.part_log import PartLog, PastJob
 
 Delivery = Literal["ship", "log", "rows", "nothing"]
@@ -46,6 +41,7 @@ class Outlet:
     """A way out of a sender: an edge of a stage, and how that stage is sharded.
 
     With `by_event` all moves of one event go to one shard, of a stage that has no key of its own.
+    Its shards are in so many `partitions`.
     """
 
     target: int
@@ -54,10 +50,7 @@ class Outlet:
     keyed: bool
     everywhere: bool
     by_event: bool = False
-
-
-Deliver = Callable[[EventBatch, Outlet, int], DeliveredRows]
-"""Puts output where it belongs; it comes by a route, in a message. What became of it."""
+    partitions: int = 1
 
 
 @final
@@ -170,7 +163,7 @@ class Job:
         What senders deliver is read in the order of source, part and message. If that is not the
         order of the stream, an adjust could stand before its insert.
         """
-        if self._is_jumbled(self._edge(route)):
+        if self._is_jumbled(self.edge(route)):
             return False
         stage = self.plan.stages[route.target]
         kinds = [self.deliveries[number] for number in self.outputs_of(route.target)]
@@ -199,6 +192,7 @@ class Job:
 
     def routes(self, upstream: Address) -> list[Outlet]:
         """Where the rows of a source or a stage go."""
+        widths = {index: self.width(level) for level in self.levels() for index in level}
         return [
             Outlet(
                 target,
@@ -207,6 +201,7 @@ class Job:
                 is_keyed(stage) or self._may_adjust(stage, edge),
                 everywhere=stage.is_broadcast(number),
                 by_event=self._may_adjust(stage, edge),
+                partitions=widths[target],
             )
             for target, stage in enumerate(self.plan.stages)
             for number, edge in enumerate(stage.edges)
@@ -215,68 +210,12 @@ class Job:
 
     def columns(self, source: str) -> tuple[str, ...]:
         """The payload columns of a source that anyone needs."""
-        wanted = [self._edge(route).columns for route in self.routes(Address.source(source))]
+        wanted = [self.edge(route).columns for route in self.routes(Address.source(source))]
         schema = self.plan.sources[source].schema
         if any(columns is None for columns in wanted):
             return tuple(schema.names)
         needed = {name for columns in wanted for name in columns or ()}
         return tuple(name for name in schema.names if name in needed)
-
-    def parcels(
-        self,
-        upstream: Address,
-        batch: EventBatch,
-        head: SourceHead | TimeHead | StageHead,
-        *,
-        part: int,
-        message: int = 0,
-        deliver: Deliver | None = None,
-        late: LateRows | None = None,
-    ) -> Iterator[Parcel]:
-        """What a sender has to send: the rows, prepared for every edge, and its progress.
-
-        What would only be collected is delivered here and now, if that can be done. Of `late` rows
-        goes along what lies behind their bound.
-        """
-        for route in self.routes(upstream):
-            wanted = with_columns_of(batch, self._edge(route).columns)
-            stage = self.plan.stages[route.target]
-            rows, sent_head = wanted, head
-            observer = Observer() if self.measures else None
-            more = None if late is None else late.through(self.plan, route.target, route.edge)
-            at_once = isinstance(head, SourceHead) and self.goes_out_at_once(route)
-            if deliver is not None and at_once:
-                assert isinstance(head, SourceHead)
-                for step in stage.edges[route.edge].chain:
-                    rows = step.apply(rows)
-                    if observer is not None:
-                        observer(rows)
-                if more is not None:
-                    rows = EventBatch.concat([rows, more])
-                sent_head = replace(head, delivered=deliver(rows, route, message))
-                rows, more = wanted.where(np.zeros(len(wanted), np.bool_)), None
-            delivered = observer is not None and sent_head is not head
-            prepared = stage.prepare(
-                route.edge,
-                rows,
-                by_event=route.by_event,
-                late=more,
-                observe=None if delivered else observer,
-            )
-            if observer is not None and not isinstance(sent_head, TimeHead):
-                sent = EdgeCounters(len(wanted), tuple(observer.steps))
-                sent_head = replace(sent_head, sent=sent)
-            yield from address(
-                prepared,
-                sent_head,
-                target=route.target,
-                edge=route.edge,
-                part=part,
-                message=message,
-                shards=route.shards,
-                keyed=route.keyed,
-                everywhere=route.everywhere,
-            )
 
     def nothing(self, stage_index: int, side: int) -> pa.RecordBatch:
         """What a side of a stage gets where no rows arrive."""
@@ -284,12 +223,12 @@ class Job:
         number = next(n for n, edge in enumerate(stage.edges) if edge.side == side)
         return no_rows(stage.prepared_schema(number))
 
-    def store(self, stage_index: int, shard: int) -> ShardStore:
-        """The state of a shard."""
+    def stage_store(self, stage_index: int) -> StageStore:
+        """The state of a stage."""
         name = self.plan.stages[stage_index].name
         home = self.homes.get(name, Home(name, ""))
-        folder = Folder.at(self.state).child(home.folder).child(str(shard))
-        return ShardStore(folder=folder, keep=self.keep, since=home.since)
+        folder = Folder.at(self.state).child(home.folder)
+        return StageStore(folder=folder, keep=self.keep, since=home.since)
 
     def progress_of(self, source: str, batch: int) -> tuple[Time, Time]:
         """What stages that read a source remember of it from before a batch.
@@ -322,8 +261,8 @@ class Job:
         """What the stage that has heard most of a source remembers from before a batch."""
         targets = {route.target for route in self.routes(Address.source(source))}
         # Those that came later may not have heard of it.
-        oldest = min(targets, key=lambda stage_index: self.store(stage_index, 0).since)
-        return self.store(oldest, 0).load(batch)
+        stores = [self.stage_store(target) for target in targets]
+        return min(stores, key=lambda store: store.since).lead(batch)
 
     def _may_adjust(self, stage: Stage, edge: Edge) -> bool:
         """Whether moves of one event may come from several senders to a stage that has no key.
@@ -344,7 +283,8 @@ class Job:
         """The source that comes through an edge, if it is one."""
         return self.plan.sources[edge.upstream.name] if edge.upstream.is_source else None
 
-    def _edge(self, route: Outlet) -> Edge:
+    def edge(self, route: Outlet) -> Edge:
+        """The edge that a route leads through."""
         return self.plan.stages[route.target].edges[route.edge]
 
 

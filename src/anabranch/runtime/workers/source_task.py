@@ -19,7 +19,7 @@ from anabranch.model.coarser import coarser
 from anabranch.model.elements import Stable
 from anabranch.model.time import BEGINNING, FOREVER, Time
 from anabranch.runtime.archive.narrowing import narrowed
-from anabranch.runtime.elements.exchange import Parcel, pack
+from anabranch.runtime.elements.exchange import announce, pack
 from anabranch.runtime.messages.counters import RewrittenFile
 from anabranch.runtime.messages.heads import (
     ControlHead,
@@ -32,10 +32,11 @@ from anabranch.runtime.messages.measured import SourceSample
 from anabranch.runtime.sources.files.reader import FileSplit, read_corrections, read_split
 from anabranch.runtime.sources.late import judge, reached
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.workers.delivery import deliver_part
 from anabranch.runtime.workers.job import Job, Outlet
 from anabranch.runtime.workers.observing import sample_of
 from anabranch.runtime.workers.part_log import PartLog
-from anabranch.runtime.workers.stage_task import deliver_part
+from anabranch.runtime.workers.sending import source_parcels
 
 PREPARE_FROM_ROWS: Final = 500_000
 """From this many rows on, a chunk is prepared and sent: equal rows add up, memory is bounded."""
@@ -111,7 +112,8 @@ class Outbox:
             rewritten=counts.rewritten,
         )
         yield from pack(
-            self._job.parcels(
+            source_parcels(
+                self._job,
                 upstream,
                 rows,
                 head,
@@ -228,17 +230,16 @@ def send_time(job: Job, source: str, part: int, passed: int) -> Iterator[pa.Reco
     """Tell all shards that read a source that time passes, whatever came of it."""
     nothing = EventBatch.empty(job.plan.arriving(source, job.columns(source)))
     head = TimeHead(source, passed)
-    yield from pack(job.parcels(Address.source(source), nothing, head, part=part))
+    yield from pack(source_parcels(job, Address.source(source), nothing, head, part=part))
 
 
 def send_commands(job: Job, part: int, commands: Sequence[Command]) -> Iterator[pa.RecordBatch]:
     """Tell all shards of all stages what somebody wants."""
     head = ControlHead(tuple(commands))
-    yield from pack(
-        Parcel(shard=shard, target=target, edge=0, part=part, head=head)
-        for target, stage in enumerate(job.plan.stages)
-        for shard in range(job.shards_of(stage))
-    )
+    for level in job.levels():
+        for target in level:
+            partitions = job.width(level)
+            yield from pack(announce(head, target=target, edge=0, part=part, partitions=partitions))
 
 
 def with_columns(arrivals: Arrivals, columns: Sequence[str]) -> Arrivals:

@@ -124,23 +124,23 @@ def stage_progress(
 ) -> Progress:
     """What all edges promise; an upstream stage promises what its slowest shard does.
 
-    Every shard of an upstream stage reports in every batch.
+    Every task of an upstream stage reports in every batch, for all the shards that it has.
     """
     stables: list[Time] = []
     names = {stage.name: stage for stage in job.plan.stages}
-    reports: dict[int, dict[int, int]] = {}
+    reports: dict[int, dict[int, StageHead]] = {}
     for parcel in parcels:
         if isinstance(parcel.head, StageHead):
-            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head.stable
+            reports.setdefault(parcel.edge, {})[parcel.part] = parcel.head
     for number, edge in enumerate(job.plan.stages[stage_index].edges):
         name = edge.upstream.name
         if edge.upstream.is_source:
             stables.append(edge.promise(Time(sources_seen.sources[name])))
             continue
-        heard = reports.get(number, {})
-        expected = job.shards_of(names[name])
-        assert len(heard) == expected, f"{len(heard)} of {expected} shards of {name} reported"
-        stables.append(edge.promise(Time(min(heard.values()))))
+        heard, expected = reports.get(number, {}).values(), job.shards_of(names[name])
+        count = sum(head.shards for head in heard)
+        assert count == expected, f"{count} of {expected} shards of {name} reported"
+        stables.append(edge.promise(Time(min(head.stable for head in heard))))
     copies = {
         source: {
             number: (copy.name, Time(copy.reached)) for number, copy in copies_of_source.items()
