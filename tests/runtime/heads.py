@@ -98,7 +98,7 @@ HEADS: st.SearchStrategy[Head] = st.one_of(
     _SOURCES,
     st.builds(TimeHead, NAMES, COUNTS),
     st.builds(ControlHead, st.lists(COMMANDS, max_size=2).map(tuple)),
-    st.builds(StageHead, stable=TIMES, stable_before=TIMES, counters=_COUNTERS),
+    st.builds(StageHead, stable=TIMES, shards=st.integers(1, 4_096), counters=_COUNTERS),
     st.builds(
         OutputHead,
         output=COUNTS,

@@ -124,7 +124,7 @@ def test_rows_out_of_order_are_late(rows: Path, tmp_path: Path) -> None:
         ({"rate": "5 per moon"}, "rate must be a number of rows per second"),
         ({"unique": []}, "unique must be the name of a column"),
         ({"unique": [3]}, "unique must be the name of a column"),
-        ({"ordered": 1}, "ordered must be True or False"),
+        ({"ordered": 1}, "ordered must be True, False or 'ties'"),
         ({"keyed": "yes"}, "keyed must be True or False"),
     ],
 )
