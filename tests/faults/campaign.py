@@ -22,8 +22,12 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 
 from anabranch import Engine
+from anabranch.migrate.change import meant_at_all_times, with_columns_of
+from anabranch.model.time import Time
 from anabranch.runtime.revisions.handing_in import hand_in
 from anabranch.runtime.revisions.submissions import SubmissionFolder
+from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
+from anabranch.runtime.store.query_record import read_query_record
 from tests.faults.place import Place, new_place
 from tests.faults.processes import (
     PATIENCE,
@@ -121,6 +125,14 @@ class Attempt:
             if any(each.waits for each in waits):
                 self.start()
                 self.ends()
+
+    def change(self) -> MigrationRecord | None:
+        """The change of its queries that was made while they ran, if one was."""
+        home = str(self.folder / "checkpoint")
+        stored = read_query_record(home)
+        if stored is None or stored.in_force is None:
+            return None
+        return MigrationFolder.of(home).read(stored.in_force.migration)
 
     def choose(self, some: list[Any]) -> Any:
         """One of them."""
@@ -255,12 +267,19 @@ def run_scenario(
         finally:
             if attempt.process is not None:
                 kill_all(attempt.process)
-        queries = scenario.queries(Engine(), attempt.folder)
-        for number, query in enumerate(queries):
+        queries, change = scenario.queries(Engine(), attempt.folder), attempt.change()
+        others = scenario.queries(Engine(), attempt.folder, changed=True)
+        for number, (query, other) in enumerate(zip(queries, others, strict=True)):
             found = scenario.result(attempt.folder, number, query.schema)
-            wrong = found.difference(scenario.answer(query, attempt.corrected))
+            node = query.node
+            if change is not None and change.at is not None:
+                new = with_columns_of(other.node, node, where="campaign")
+                node = meant_at_all_times(node, new, Time(change.at))
+            wrong = found.difference(scenario.answer(node, attempt.corrected))
             if wrong:
-                raise TroubleError(f"the answer is wrong after {dict(done)}:\n{wrong}")
+                raise TroubleError(
+                    f"the answer is wrong after {dict(done)}, change {change}:\n{wrong}"
+                )
     return {
         "seed": seed,
         "query": scenario.shape,
@@ -268,6 +287,7 @@ def run_scenario(
         "output": scenario.output,
         "revised": scenario.revised,
         "corrections": attempt.corrected,
+        "changed": "" if change is None else change.how,
         "faults": dict(done),
         "nothing_to_harm": dict(failed),
         "recovered": True,
@@ -281,7 +301,7 @@ def campaign(
     faults = ON_CLUSTER if on_cluster else FAULTS
     total: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    corrections = 0
+    corrections, changes = 0, Counter[str]()
     began, seed, losses = time.monotonic(), first, 0
     folder = tempfile.TemporaryDirectory(prefix="anabranch-cluster-")
     with folder as name, cluster(Path(name)) if on_cluster else nullcontext() as master:
@@ -291,6 +311,7 @@ def campaign(
                 total.update(line["faults"])
                 failed.update(line["nothing_to_harm"])
                 corrections += line["corrections"]
+                changes.update([line["changed"]] if line["changed"] else [])
             except TroubleError as trouble:
                 losses += 1
                 line = {"seed": seed, "recovered": False, "trouble": str(trouble)}
@@ -302,6 +323,7 @@ def campaign(
         "kinds": dict(sorted(total.items())),
         "nothing_to_harm": dict(sorted(failed.items())),
         "corrections": corrections,
+        "changes": dict(sorted(changes.items())),
         "recoveries": seed - first - losses,
         "losses": losses,
         "minutes": round((time.monotonic() - began) / 60, 1),

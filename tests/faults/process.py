@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from anabranch import AnabranchError, Engine
+from anabranch import AnabranchError, Engine, EngineError, PlanError, Run
+from anabranch.runtime.store.query_record import read_query_record
 from tests.faults.scenario import Scenario
+
+PATIENCE = 120.0
+
+
+def change(engine: Engine, runs: Sequence[Run], scenario: Scenario, folder: Path) -> None:
+    """Let the queries become others once some batches are done, if they can."""
+    run, commits = runs[0], folder / "checkpoint" / "spark" / "commits"
+    while run.status == "running":
+        if sum(file.name.isdigit() for file in commits.glob("*")) >= scenario.changed_after:
+            break
+        time.sleep(0.01)
+    try:
+        if run.status == "running":
+            new = scenario.queries(engine, folder, changed=True)
+            engine.migrate_all(runs, new).await_switched(PATIENCE)
+    except PlanError:
+        # The columns are others, it is over by now, or there is no way to do it.
+        return
+    except EngineError:
+        # It has ended before; why, is said by whoever waits for its end.
+        if run.status == "running":
+            raise
 
 
 def main(folder: Path, master: str | None) -> int:
@@ -23,14 +48,19 @@ def main(folder: Path, master: str | None) -> int:
         settings |= {"spark.master": master, "spark.executor.memory": "1g"}
     try:
         with Engine(shards=2, settings=settings) as engine:
-            queries = scenario.queries(engine, folder)
-            run, *_ = engine.start_all(
+            stored = read_query_record(str(folder / "checkpoint"))
+            is_changed = stored is not None and stored.in_force is not None
+            queries = scenario.queries(engine, folder, changed=is_changed)
+            runs = engine.start_all(
                 queries,
                 [scenario.to(folder, number) for number in range(len(queries))],
                 checkpoint=folder / "checkpoint",
                 available_now=not scenario.waits,
                 allow_unbounded=True,
             )
+            run = runs[0]
+            if scenario.changes and not is_changed:
+                change(engine, runs, scenario, folder)
             if scenario.waits:
                 run.drain()
                 run.stop()

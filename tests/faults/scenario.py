@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from anabranch import FOREVER, Engine, LogicalStream, Stream, read_batches, write_stream
+from anabranch.algebra.node import Node
 from anabranch.model.batch import EventBatch
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of
 from anabranch.runtime.sources.files.log_folder import LogFolder
@@ -128,7 +129,8 @@ class Scenario:
     """What a number stands for: which query, over which rows, written to what.
 
     `waits`: whether it waits for more when all is done, until it is stopped. `revised`: whether
-    rows of `a` come too late, and are revisions.
+    rows of `a` come too late, and are revisions. `changes`: whether its queries become others of
+    the same shape while they run, as soon as some batches are done.
     """
 
     seed: int
@@ -136,6 +138,7 @@ class Scenario:
     output: str
     waits: bool
     revised: bool = False
+    changes: bool = False
 
     @staticmethod
     def drawn(seed: int) -> Scenario:
@@ -145,6 +148,7 @@ class Scenario:
             seed,
             list(SHAPES)[int(random.integers(len(SHAPES)))],
             OUTPUTS[int(random.integers(len(OUTPUTS)))],
+            bool(random.integers(2)),
             bool(random.integers(2)),
             bool(random.integers(2)),
         )
@@ -164,8 +168,15 @@ class Scenario:
         for number, batch in enumerate(self._b()):
             write_stream(folder / "b" / f"{number:03}.jsonl", [batch])
 
-    def queries(self, engine: Engine, folder: Path) -> list[Stream]:
+    @property
+    def changed_after(self) -> int:
+        """So many batches are done before the queries change."""
+        return 1 + self.seed % (FILES // 2)
+
+    def queries(self, engine: Engine, folder: Path, *, changed: bool = False) -> list[Stream]:
         """The queries over the input in a folder: often one, else two that run together.
+
+        With `changed` those that they become.
 
         No source is silent for an hour, whatever clocks say.
         """
@@ -179,16 +190,26 @@ class Scenario:
             chronon="1 second",
             ends=True,
             max_files_per_batch=1,
+            replace=True,
         )
         b = engine.stream(
-            folder / "b", name="b", schema=B, chronon="1 second", max_files_per_batch=1
+            folder / "b",
+            name="b",
+            schema=B,
+            chronon="1 second",
+            max_files_per_batch=1,
+            replace=True,
         )
         random = np.random.default_rng(self.seed + 1)
         first = SHAPES[self.shape](a, b, random)
-        if random.integers(3):
+        is_alone, reads_first = bool(random.integers(3)), bool(random.integers(2))
+        if changed:
+            random = np.random.default_rng(self.seed + 5)
+            first = SHAPES[self.shape](a, b, random)
+        if is_alone:
             return [first]
         # One that reads the first, or one that has little to do with it.
-        second = first.distinct() if random.integers(2) else _distinct(a, b, random)
+        second = first.distinct() if reads_first else _distinct(a, b, random)
         return [first, second]
 
     def to(self, folder: Path, number: int = 0) -> str:
@@ -234,8 +255,8 @@ class Scenario:
             },
         ]
 
-    def answer(self, query: Stream, corrected: int = 0) -> LogicalStream:
-        """What has to be there, by the meaning of the query, after so many corrections."""
+    def answer(self, node: Node, corrected: int = 0) -> LogicalStream:
+        """What has to be there, by the meaning of a query, after so many corrections."""
         every = [row for each in self._a() for row in each.to_pylist()]
         for number in range(corrected):
             first = self._a()[0].to_pylist()
@@ -245,8 +266,7 @@ class Scenario:
             every.append({"k": number % 6, "v": 20_000 + number, "t": 3 * number})
         points = [((row["k"], row["v"], row["t"]), row["t"], row["t"] + 1) for row in every]
         given = {"a": LogicalStream.of(points), "b": LogicalStream.of_batches(self._b())}
-        used = {name: given[name] for name in query.sources}
-        return meaning(query.node, used)
+        return meaning(node, given)
 
     def _a(self) -> list[pa.Table]:
         """Rows out of order, none of them later than 30 behind the latest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.campaign import campaign
+from tests.faults.campaign import FAULTS, campaign, run_scenario
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -13,3 +13,9 @@ def test_queries_survive_a_short_campaign() -> None:
     *lines, total = campaign(2026, seconds=60, scenarios=2)
     assert total["losses"] == 0, lines
     assert total["faults"] >= 2, lines
+
+
+def test_two_queries_that_change_together_survive_faults() -> None:
+    line = run_scenario(2045, FAULTS, None)
+    assert line["queries"] == 2
+    assert line["recovered"], line
