@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from anabranch.runtime.sources.files.planned_parts import CLOCK, CONTROL
 from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import Home, StateLayout
-from anabranch.runtime.thresholds import thresholds
+from anabranch.runtime.workers import resting_shards
 from anabranch.runtime.workers.job import Delivery, Job
 from anabranch.runtime.workers.row_order import ordered
 from anabranch.runtime.workers.source_task import Arrived, send_commands, send_source, send_time
@@ -153,7 +154,7 @@ class ShardedRunner:
             rows += send_time(self.job, name, CLOCK, time)
         if commands:
             rows += send_commands(self.job, CONTROL, commands)
-        with thresholds(RESTING_FROM_SHARDS=self.resting_from):
+        with patch.object(resting_shards, "RESTING_FROM_SHARDS", self.resting_from):
             for level, places in enumerate(self.job.levels()):
                 if level == until:
                     return EventBatch.empty(pa.schema([]))

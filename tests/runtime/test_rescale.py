@@ -308,11 +308,10 @@ def test_every_key_is_in_its_shard(sharded: Make) -> None:
     for runner in (moved, there):
         runner.step({"S": [batch]})
     moved.rescale(5)
-    for shard in range(5):
-        one, other = (
-            each.job.store(0, shard).traces(each.job.store(0, shard).load(1))[0].runs
-            for each in (moved, there)
-        )
+    stage, shards = moved.job.plan.stages[0], range(5)
+    held_by = [each.job.stage_store(0).before(1, shards) for each in (moved, there)]
+    for shard in shards:
+        one, other = (before.state(stage, shard)[0].runs for before in held_by)
         assert {name: sum(map(len, held)) for name, held in one.items()} == {
             name: sum(map(len, held)) for name, held in other.items()
         }
@@ -335,10 +334,10 @@ def test_progress_is_what_it_was(sharded: Make) -> None:
     empty = EventBatch.empty(SCHEMA)
     runner.step({"S": [empty.with_stable(Time(5))], "T": [empty.with_stable(Time(9))]})
     runner.step({}, passed={"S": 2 * second})
-    before = runner.job.store(0, 0).load(2)
+    before = runner.job.stage_store(0).lead(2)
     runner.rescale(4)
     for shard in range(4):
-        after = runner.job.store(0, shard).load(2)
+        after = runner.job.stage_store(0).before(2, range(4)).manifest(shard)
         assert (after.sources, after.silent) == (before.sources, before.silent)
         assert after.stable == 5
         stables = [[trace.stable for trace in each.kernels] for each in (after, before)]
