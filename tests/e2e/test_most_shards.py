@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.e2e.test_driver_share import share
+from tests.e2e.placement import share
 
 from anabranch.engine import Engine
 from anabranch.runtime.option import MOST_SHARDS
@@ -42,7 +42,7 @@ def test_a_query_with_the_most_shards_means_what_duckdb_says(
     query = many.sql(
         "SELECT k, window_start, COUNT(*) AS n, MAX(v) AS top FROM S GROUP BY k, TUMBLING(50)"
     )
-    with share(engine, 1_000_000 if way == "driver" else 0, plain=way != "DataFrame"):
+    with share(engine.spark, 1_000_000 if way == "driver" else 0, plain=way != "DataFrame"):
         run = query.start(log, available_now=True, emit="watermark")
         run.await_end()
     ran = {batch["ran"] for batch in run.metrics()}
