@@ -32,6 +32,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "worst_vs_anchor",
         "worst_vs_anchor_small",
         "state_growth",
+        "withdrawal_growth",
     ),
     "growth": ("t10m_over_t10k",),
     "pipes": ("published", "published_that_hold"),

@@ -53,6 +53,16 @@ def test_runs_that_have_a_name_are_not_written_again(store: ShardStore, tmp_path
     ]
 
 
+def test_what_follows_from_a_run_is_there_for_the_next_batch(store: ShardStore) -> None:
+    first = save(store, 0, None, SortedRun(rows(1)))
+    (trace,) = store.traces(first)
+    (run,) = trace.runs["timeline"]
+    run.derived["sum"] = 1
+    second = save(store, 1, first, run, SortedRun(rows(2)))
+    (trace,) = store.traces(second)
+    assert [each.derived for each in trace.runs["timeline"]] == [{"sum": 1}, {}]
+
+
 def test_a_batch_never_sees_its_own_or_a_later_version(store: ShardStore) -> None:
     first = save(store, 0, None, SortedRun(rows(1)))
     save(store, 1, first, SortedRun(rows(2)))

@@ -17,6 +17,7 @@ from anabranch.algebra.source import Source
 from anabranch.bench.operator_cases import CASES, LEFT, RIGHT, Inputs, OperatorCase
 from anabranch.bench.plain_sums import plain_sums
 from anabranch.bench.report import Form, Report
+from anabranch.bench.withdrawals import withdrawal_growth
 from anabranch.kernels.columns import grouped as columns
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch
@@ -43,6 +44,7 @@ class OperatorsSize:
         repeats: How often the rate that counts is measured.
         preloaded: Live events of the two states whose batches are compared.
         grown: Events of each of those batches, and how many groups of eight are measured.
+        shrunk: Live events of the two states in which withdrawals are compared.
         small: Events of the small batches, and how many of them there are.
     """
 
@@ -53,6 +55,7 @@ class OperatorsSize:
     repeats: int
     preloaded: tuple[int, int]
     grown: tuple[int, int] = (10_000, 4)
+    shrunk: tuple[int, int] = (10_000, 1_000_000)
     small: tuple[int, int] = (1_000, 200)
 
 
@@ -71,6 +74,7 @@ QUICK: Final = OperatorsSize(
     adjusted=(0.0, 0.5),
     repeats=1,
     preloaded=(10_000, 200_000),
+    shrunk=(10_000, 300_000),
     small=(1_000, 40),
 )
 SMOKE: Final = OperatorsSize(
@@ -81,6 +85,7 @@ SMOKE: Final = OperatorsSize(
     repeats=1,
     preloaded=(100, 1_000),
     grown=(100, 1),
+    shrunk=(200, 1_000),
     small=(100, 2),
 )
 SIZES: Final[Mapping[Form, OperatorsSize]] = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
@@ -92,7 +97,8 @@ WARM_UP: Final = OperatorsSize(
 def operators(report: Report) -> None:
     """Measure all operators: figures `<operator>_events_per_s`, `worst_vs_anchor`, `state_growth`.
 
-    `exact_sum_cost` is how much longer a sum of doubles takes than with plain additions.
+    `withdrawal_growth` is about batches that withdraw the best rows of groups. `exact_sum_cost` is
+    how much longer a sum of doubles takes than with plain additions.
 
     The rates are medians at the smallest state, without adjusts but for the cases that are about
     them; the other states and shares of adjusts are measurements. Anchors are DuckDB's, with one
@@ -123,6 +129,7 @@ def operators(report: Report) -> None:
     report.figure("exact_sum_cost", _exact_sum_cost(report, size))
     growth = {name: _growth(report, name, CASES[name], size) for name in GROWING}
     report.figure("state_growth", max(growth.values()))
+    report.figure("withdrawal_growth", withdrawal_growth(report, size.shrunk, size.grown[1]))
 
 
 def sources_of(plan: Node) -> list[Source]:

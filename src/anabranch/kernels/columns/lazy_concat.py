@@ -27,6 +27,11 @@ class LazyPart:
         columns = [rows.column(f"key{index}") for index in range(width)]
         return LazyPart(columns, rows.num_rows if positions is None else len(positions), positions)
 
+    def at(self, rows: Ints) -> LazyPart:
+        """Some of the rows."""
+        chosen = rows if self.positions is None else self.positions[rows]
+        return LazyPart(self.columns, len(rows), chosen)
+
     def take(self, index: int, rows: Ints | None) -> pa.Array:
         """The values of some rows (or all) in one column."""
         column = self.columns[index]

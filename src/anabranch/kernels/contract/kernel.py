@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, final
 
@@ -27,11 +27,14 @@ def with_copy(schema: pa.Schema) -> pa.Schema:
 class SortedRun:
     """A sorted immutable piece of a trace.
 
-    `name` is empty until the run has been stored; a stored run never changes under its name.
+    `name` is empty until the run has been stored; a stored run never changes under its name. What
+    follows from its rows may be `derived` when it is first asked for. It is kept as long as the run
+    is in memory, never stored, and may be missing at any time.
     """
 
     rows: pa.RecordBatch
     name: str = ""
+    derived: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

@@ -80,6 +80,16 @@ class Stretches:
             self.owner[rows], self.code[rows], self.low[rows], self.high[rows], self.count[rows]
         )
 
+    def beside(self, other: Stretches) -> Stretches:
+        """These and other ones."""
+        return Stretches(
+            np.concatenate([self.owner, other.owner]),
+            np.concatenate([self.code, other.code]),
+            np.concatenate([self.low, other.low]),
+            np.concatenate([self.high, other.high]),
+            np.concatenate([self.count, other.count]),
+        )
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +99,10 @@ class Ranges:
     owner: Ints
     low: Ints
     high: Ints
+
+    def take(self, rows: np.ndarray) -> Ranges:
+        """Those at these positions."""
+        return Ranges(self.owner[rows], self.low[rows], self.high[rows])
 
 
 @final
@@ -223,7 +237,7 @@ class Survey:
         """Collect all instants at which the first k or what moved changes, and `more` instants."""
         owners = [best.owner, moved.owner, moved.owner] + ([more[0]] if more else [])
         times = [best.time, moved.low, moved.high] + ([more[1]] if more else [])
-        owner, time, index = _instants(np.concatenate(owners), np.concatenate(times))
+        owner, time, index = instants_of(np.concatenate(owners), np.concatenate(times))
         count = len(moved.owner)
         low = index[len(best.owner) :][:count]
         high = index[len(best.owner) + count :][:count]
@@ -295,7 +309,7 @@ class Survey:
 
 def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[Ints, Ints]:
     """The owners and instants at which one of the first k of all rows begins or ends."""
-    owner, time, index = _instants(
+    owner, time, index = instants_of(
         np.concatenate([rows.owner, rows.owner]), np.concatenate([rows.low, rows.high])
     )
     spot = everything.at(owner, time)
@@ -309,7 +323,7 @@ def relevant_instants(k: int, rows: Stretches, everything: Coverage) -> tuple[In
     return owner[marked], time[marked]
 
 
-def _instants(owner: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
+def instants_of(owner: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
     """The distinct instants of every owner, in order, and the index of each given one."""
     order = np.lexsort((time, owner))
     first = is_first(owner[order], time[order])

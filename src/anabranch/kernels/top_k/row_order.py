@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +14,9 @@ from anabranch.algebra.count_window import has_order
 from anabranch.algebra.top_k import Ordering
 from anabranch.expressions.expression import evaluate_all
 from anabranch.expressions.plain_type import plain_type
+from anabranch.kernels.columns.codes import code_of, has_code
 from anabranch.kernels.columns.extremes import NULL, Codec
-from anabranch.kernels.columns.grouped import Ints, is_first, order_by_id, order_by_time
+from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_id, order_by_time
 from anabranch.kernels.columns.lazy_concat import LazyConcat
 from anabranch.model.numbers.hashing import stable_hash
 
@@ -52,13 +55,67 @@ def rank_rows(concat: LazyConcat, owner: Ints, order_by: Sequence[Ordering]) -> 
 
 def order_codes(concat: LazyConcat, order_by: Sequence[Ordering]) -> list[Ints]:
     """What is ordered by, as whole numbers that sort the same way."""
-    expressions = [expression for expression, _, _ in order_by]
-    needed = frozenset[str]().union(*(expression.columns for expression in expressions))
-    values = evaluate_all(expressions, concat.columns(needed), len(concat))
     return [
         _codes(column, descending, nulls_first)
-        for column, (_, descending, nulls_first) in zip(values, order_by, strict=True)
+        for column, (_, descending, nulls_first) in zip(_ordered(concat, order_by), order_by)
     ]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Leading:
+    """What rows are ordered by first, which can be compared one by one with that of other rows.
+
+    Attributes:
+        values: Whole numbers that sort as the values do, or the values themselves.
+        missing: Where the value is null.
+        descending: Whether larger values come first.
+        nulls_first: Whether nulls do.
+    """
+
+    values: Ints | pa.Array
+    missing: Mask
+    descending: bool
+    nulls_first: bool
+
+    @staticmethod
+    def of(concat: LazyConcat, order_by: Sequence[Ordering]) -> Leading | None:
+        """That of some rows; None where values of the type are not compared one by one."""
+        (values,) = _ordered(concat, order_by[:1])
+        kind = plain_type(values.type)
+        values = values.cast(kind)
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        if has_code(kind):
+            return Leading(code_of(values, kind), missing, *order_by[0][1:])
+        types = pa.types
+        tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+        if any(test(kind) for test in (*tests, types.is_decimal)):
+            return Leading(values, missing, *order_by[0][1:])
+        return None
+
+    def before(self, other: Leading, row: int) -> int:
+        """How many of these, which are in order, come before a row of others."""
+        missing, wanted = bool(other.missing[row]), other._value(row)
+
+        def is_not_before(index: int) -> bool:
+            if missing or self.missing[index]:
+                is_missing = bool(self.missing[index])
+                return is_missing == missing or is_missing != self.nulls_first
+            value = self._value(index)
+            return bool(value <= wanted if self.descending else value >= wanted)
+
+        return bisect_left(range(len(self.missing)), True, key=is_not_before)
+
+    def _value(self, row: int) -> Any:
+        value = self.values[row]
+        return value if isinstance(self.values, np.ndarray) else value.as_py()
+
+
+def _ordered(concat: LazyConcat, order_by: Sequence[Ordering]) -> list[pa.Array]:
+    """The values that are ordered by."""
+    expressions = [expression for expression, _, _ in order_by]
+    needed = frozenset[str]().union(*(expression.columns for expression in expressions))
+    return evaluate_all(expressions, concat.columns(needed), len(concat))
 
 
 def _sort(keys: Sequence[Ints]) -> Ints:

@@ -37,6 +37,8 @@ from anabranch.kernels.top_k.memberships import (
     memberships_merger,
     memberships_of,
 )
+from anabranch.kernels.top_k.next_rows import rows_to_read
+from anabranch.kernels.top_k.rank_order import RankedRows, RowOrder
 from anabranch.kernels.top_k.row_order import rank_rows
 from anabranch.kernels.top_k.sweep import sweep
 from anabranch.kernels.trace.event_trace import (
@@ -94,30 +96,13 @@ class ArrivedMoves:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class RankedRows:
-    """Rows, the group of each, and its rank in the order, which equal rows share."""
-
-    rows: LazyConcat
-    owner: Ints
-    code: Ints
-
-    def by_code(self) -> tuple[Ints, Ints]:
-        """The group of every code, and one of its rows."""
-        owner, row = np.empty((2, int(self.code.max()) + 1), np.int64)
-        owner[self.code] = self.owner
-        row[self.code] = np.arange(len(self.code))
-        return owner, row
-
-
-@final
 @dataclass(frozen=True, slots=True)
 class TopKKernel(Stateful):
     """The first k rows of each group.
 
     One trace knows which rows are among the first k, and when. Against it, what comes is
     compared: behind k others it changes nothing. Where one of the first k goes, the one that
-    follows is found among all events, which another trace keeps (none, where nothing ever goes).
+    follows is found among the events, which another trace keeps (none, where nothing ever goes).
     """
 
     identity: ClassVar[Identity] = Identity(
@@ -241,7 +226,8 @@ class TopKKernel(Stateful):
             moves = moves.take(chosen)
             owner = np.concatenate([best.whose, moves.owner])
         ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
-        found = self._compare(best, moves, ranked.code, None)
+        was, moved = self._stretches(best, moves, ranked.code)
+        found = self._compare(len(every.ids), was, moved, None)
         lost = found.lost
         if not len(lost.owner):
             return ranked, found
@@ -251,7 +237,7 @@ class TopKKernel(Stateful):
                 where=self.node.label,
                 hint="declare the source without insert_only",
             )
-        alive, range_ = self._alive(events, every, rows, lost)
+        alive, range_, ahead = self._alive(events, every, rows, ranked, was, moved, lost)
         cut = Stretches(
             owner=lost.owner[range_],
             code=range_,
@@ -266,14 +252,30 @@ class TopKKernel(Stateful):
             part, range_, cut = LazyPart.of(alive, width, chosen), range_[chosen], cut.take(chosen)
         concat = LazyConcat(self.schema, [*concat.parts, part])
         owner = np.concatenate([owner, cut.owner])
-        ranked = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
-        cut = replace(cut, code=ranked.code[len(owner) - len(range_) :])
-        return ranked, self._compare(best, moves, ranked.code, Alive(cut, range_, lost.owner))
+        again = RankedRows(concat, owner, rank_rows(concat, owner, order_by))
+        cut = replace(cut, code=again.code[len(owner) - len(range_) :])
+        if len(ahead.owner):
+            code = again.code[ranked.by_code()[1][ahead.code]]
+            cut = cut.beside(replace(ahead, owner=lost.owner[ahead.owner], code=code))
+            range_ = np.concatenate([range_, ahead.owner])
+        was, moved = self._stretches(best, moves, again.code)
+        alive_rows = Alive(cut, range_, lost.owner)
+        return again, self._compare(len(every.ids), was, moved, alive_rows)
 
     def _alive(
-        self, events: Sequence[SortedRun], moves: ArrivedMoves, rows: pa.RecordBatch, lost: Ranges
-    ) -> tuple[pa.RecordBatch, Ints]:
-        """All events of lost ranges after the batch, and the range of each."""
+        self,
+        events: Sequence[SortedRun],
+        moves: ArrivedMoves,
+        rows: pa.RecordBatch,
+        ranked: RankedRows,
+        was: Stretches,
+        moved: Stretches,
+        lost: Ranges,
+    ) -> tuple[pa.RecordBatch, Ints, Stretches]:
+        """The events after the batch that tell the first k of lost ranges, and the range of each.
+
+        In large groups these are few, and tell it with the rows ahead of them: the last ones.
+        """
         is_lost = np.zeros(len(moves.ids), np.bool_)
         is_lost[lost.owner] = True
         chosen = np.flatnonzero(is_lost[moves.owner])
@@ -283,24 +285,31 @@ class TopKKernel(Stateful):
         schema = events_schema(list(zip(self._event_names, kinds)))
         ids = moves.ids[lost.owner]
         every, compared = (*events, fresh), [ROW, ROW_CHECK]
+        order = RowOrder(self.schema, self.node.order_by)
+        read, ahead = rows_to_read(self.node.k, every, order, ids, lost, ranked, was, moved)
         alive, range_ = events_over(
-            every, schema, compared, ids, lost.low, lost.high, any_order=True
+            every, schema, compared, ids, lost.low, lost.high, any_order=True, among=read
         )
         if (alive.column(COUNT).to_numpy() < 0).any():
             raise unknown_event()
-        return alive, range_
+        return alive, range_, ahead
 
-    def _compare(
-        self, best: Members, moves: ArrivedMoves, code: Ints, alive: Alive | None
-    ) -> RankChanges:
-        """The first k before and after."""
+    def _stretches(
+        self, best: Members, moves: ArrivedMoves, code: Ints
+    ) -> tuple[Stretches, Stretches]:
+        """The first k as they were, and the moves of the batch."""
         was = Stretches(best.owner, code[best.row], best.start, best.end, best.count)
         arrived_rows, once = code[len(best.whose) :][: len(moves.owner)], np.ones_like(moves.owner)
-        moved = Stretches(moves.owner, arrived_rows, moves.end, moves.new_end, once)
-        rows = len(best.owner) + len(moves.owner) + (0 if alive is None else len(alive.range_))
+        return was, Stretches(moves.owner, arrived_rows, moves.end, moves.new_end, once)
+
+    def _compare(
+        self, groups: int, was: Stretches, moved: Stretches, alive: Alive | None
+    ) -> RankChanges:
+        """The first k before and after."""
+        rows = len(was.owner) + len(moved.owner) + (0 if alive is None else len(alive.range_))
         loops = TOP.loops(rows)
         if loops is not None:
-            return sweep(loops, self.node.k, len(moves.ids), was, moved, alive)
+            return sweep(loops, self.node.k, groups, was, moved, alive)
         return survey(self.node.k, was, moved, alive)
 
     def _refuse_collisions(self, concat: LazyConcat, owner: Ints) -> None:

@@ -25,10 +25,11 @@ from anabranch.kernels.columns.grouped import (
     merge_order,
     order_by_id_and_time,
     order_by_number_and_time,
+    positions_of,
 )
 from anabranch.kernels.contract.column_names import END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.trace.runs import Merge, Slices, take_ranges, with_times
+from anabranch.kernels.trace.runs import Merge, Slices, column, with_times
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import no_rows
 from anabranch.model.time import BEGINNING, Time
@@ -189,6 +190,13 @@ def _comparable(values: pa.Array) -> np.ndarray:
     return Codec.of(values.type, False, [values]).encode(values)
 
 
+def rows_over(run: SortedRun, slices: Slices, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Rows of keys that hold somewhere in their ranges [low, high), and the range of each."""
+    rows, owner = positions_of(slices.low, slices.at_or_after(high))
+    keep = np.flatnonzero(column(run, END)[rows] > low[owner])
+    return rows[keep], owner[keep]
+
+
 def events_over(
     runs: Sequence[SortedRun],
     schema: pa.Schema,
@@ -198,18 +206,19 @@ def events_over(
     high: Ints,
     *,
     any_order: bool = False,
+    among: Sequence[tuple[Ints, Ints]] | None = None,
 ) -> tuple[pa.RecordBatch, Ints]:
     """Events alive somewhere in the ranges [low, high) of their keys, and the range of each.
 
-    An event is there once, with how many of it there are.
+    An event is there once, with how many of it there are. Only rows of the runs and their ranges
+    that are `among` given ones are read, else all.
     """
+    if among is None:
+        among = [rows_over(run, Slices(run, ids), low, high) for run in runs]
     parts, owners = [no_rows(schema)], [np.empty(0, np.int64)]
-    for run in runs:
-        slices = Slices(run, ids)
-        rows, owner = take_ranges(run, slices.low, slices.at_or_after(high))
-        keep = np.flatnonzero(rows.column(END).to_numpy() > low[owner])
-        parts.append(rows.take(pa.array(keep)))
-        owners.append(owner[keep])
+    for run, (positions, range_) in zip(runs, among, strict=True):
+        parts.append(run.rows.take(pa.array(positions)))
+        owners.append(range_)
     rows, owner = pa.concat_batches(parts), np.concatenate(owners)
     first_rows, counts = added_up(rows, compared, owner, low[owner], any_order=any_order)
     rows = rows.take(pa.array(first_rows))

@@ -137,23 +137,23 @@ class _OpenRuns:
     """
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[tuple[str, RunFile], pa.RecordBatch] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, RunFile], SortedRun] = OrderedDict()
         # Shards may be computed side by side, and other queries open runs meanwhile.
         self._lock = threading.Lock()
 
-    def get(self, folder: Folder, file: RunFile) -> pa.RecordBatch:
+    def get(self, folder: Folder, file: RunFile) -> SortedRun:
         key = (folder.path, file)
         with self._lock:
-            rows = self._runs.get(key)
-            if rows is not None:
+            run = self._runs.get(key)
+            if run is not None:
                 self._runs.move_to_end(key)
-                return rows
-        rows = _open_run(folder, file)
+                return run
+        run = SortedRun(_open_run(folder, file), file.name)
         with self._lock:
-            self._runs[key] = rows
+            self._runs[key] = run
             while len(self._runs) > MOST_OPEN_RUNS:
                 self._runs.popitem(last=False)
-        return rows
+        return run
 
     def close(self, folder: str) -> int:
         with self._lock:
@@ -215,7 +215,7 @@ class ShardStore:
         return tuple(
             Trace(
                 {
-                    name: tuple(SortedRun(_OPEN.get(self.folder, file), file.name) for file in runs)
+                    name: tuple(_OPEN.get(self.folder, file) for file in runs)
                     for name, runs in stored.runs.items()
                 },
                 Time(stored.stable),
