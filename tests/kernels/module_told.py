@@ -12,10 +12,10 @@ from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.model.batch import EventBatch, concat_rows
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, FOREVER, Time
-from anabranch.runtime.elements.exchange import split
 from anabranch.testing.oracle import history_of
 from anabranch.testing.physical import KitStable, Move, PhysicalState, elements_of, violations
 from tests.kernels.modules import PLAIN
+from tests.sharing import of_all_shards
 
 _BOUNDS = ("from_here", "to_there")
 
@@ -100,7 +100,7 @@ def on_shards(
     stable = BEGINNING
     for batch in batches:
         stable = Time(max(stable, batch.stable))
-        parts = split(stage.prepare(0, batch), shards)
+        parts = of_all_shards(stage.prepare(0, batch), shards)
         outputs = []
         for place, part in enumerate(parts):
             progress = stage.progress([stable])

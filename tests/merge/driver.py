@@ -18,9 +18,9 @@ from anabranch.kernels.merge.copies import Copies, InputState
 from anabranch.kernels.merge.merge import COPIES, MergeKernel
 from anabranch.model.payload import Payload
 from anabranch.model.time import BEGINNING, Time
-from anabranch.runtime.elements.exchange import split
 from anabranch.testing.physical import Element, KitStable, Move, PhysicalStream, elements_of
 from anabranch.testing.replicas import Action, MergeScript
+from tests.sharing import of_all_shards
 
 SCHEMA = pa.schema([("payload", pa.string())])
 
@@ -92,7 +92,7 @@ class Driver:
         said: list[Element] = []
         stables = set()
         rows = prepared(self.kernel, moves, copies)
-        for place, part in enumerate(split(rows, len(self.traces))):
+        for place, part in enumerate(of_all_shards(rows, len(self.traces))):
             trace, output = self.kernel.advance(self.traces[place], (part,), progress)
             self.traces[place] = trace
             assert trace.stable == output.stable
