@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from anabranch.runtime.workers.file_task import FileJob
 
 _FORMAT: Final = "anabranch_files"
-_SCHEMA: Final = "shard int, target int, edge int, part int, chunk int, head string, blob binary"
+_SCHEMA: Final = (
+    "shard int, shared boolean, target int, edge int, part int, chunk int, head string, blob binary"
+)
 
 
 def read_files(spark: SparkSession, job: FileJob, folder: str) -> DataFrame:
