@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
@@ -12,8 +15,10 @@ from anabranch.bench.catalog import BENCHES
 from anabranch.bench.nexmark import flink as nexmark_flink
 from anabranch.bench.nexmark import flink_sql as nexmark_flink_sql
 from anabranch.bench.nexmark import spark as nexmark_spark
-from anabranch.bench.nexmark.nexmark import PEERS, _figures, nexmark
+from anabranch.bench.nexmark.nexmark import PEERS, Measured, NexmarkSize, _figures, nexmark
 from anabranch.bench.nexmark.scripts import QUERIES, examples, script_of
+from anabranch.bench.nexmark.warm_up import is_warm
+from anabranch.bench.nexmark.where import time_row, time_sentence
 from anabranch.bench.report import Report
 from anabranch.errors import QueryError
 from anabranch.workloads.nexmark_arrival import write_event_rows
@@ -79,7 +84,59 @@ def test_shares_count_the_queries_that_a_peer_can_run() -> None:
         "ahead_of_spark": 1.0,
         "ahead_of_flink": 0.5,
         "worst_ratio": 0.5,
+        "pairs": 3.0,
     }
+
+
+def test_everyone_warms_up_and_then_runs_in_turns() -> None:
+    said: list[Mapping[str, Any]] = []
+    size = NexmarkSize(
+        events=1_000, files=1, files_per_batch=1, warm_ups=5, repeats=2, queries=("q0",)
+    )
+    measured = Measured(Report("nexmark", said.append), size)
+    # Ours is warm after three more that are no faster than 1 s, Spark needs more than it gets.
+    spent = {
+        "anabranch": iter([2.0, 1.0, 1.01, 0.99, 0.5, 0.4]),
+        "spark": iter([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]),
+    }
+    measured.run("q0", {who: partial(next, each) for who, each in spent.items()})
+    order = [(line["engine"], "warm_up" in line, line["seconds"]) for line in said]
+    assert order[:4] == [("anabranch", True, each) for each in (2.0, 1.0, 1.01, 0.99)]
+    assert order[4:9] == [("spark", True, each) for each in (0.9, 0.8, 0.7, 0.6, 0.5)]
+    assert order[9:] == [
+        ("anabranch", False, 0.5),
+        ("spark", False, 0.4),
+        ("anabranch", False, 0.4),
+        ("spark", False, 0.3),
+    ]
+    assert measured.rates["q0", "anabranch"] == [2_000.0, 2_500.0]
+
+
+def test_slow_queries_warm_up_twice_and_the_smoke_form_never() -> None:
+    assert is_warm([], most=0)
+    assert not is_warm([30.0], most=5)
+    assert is_warm([30.0, 20.0], most=5)
+    # A first run that is slow says nothing of the others.
+    assert not is_warm([30.0, 2.0], most=5)
+    assert is_warm([30.0, 2.0], most=2)
+
+
+def test_a_page_tells_where_the_time_of_a_query_goes() -> None:
+    way = {
+        "driver": 3,
+        "tasks": 1,
+        "batch_ms": {"spark": 20.0, "batch": 180.0},
+        "stages_ms": {
+            "0-join": {"gather": 10.0, "step": 30.0, "store": 0.5},
+            "1-aggregate": {"step": 0.2},
+        },
+    }
+    assert time_sentence(way) == (
+        "An average batch takes 200 ms: 70 % to read files, evaluate expressions and exchange "
+        "rows, 20 % in `0-join` (15 % to compute, 5 % to gather its rows), 10 % for planning and "
+        "logs of Spark."
+    )
+    assert time_row("q4", way) == "| q4 | 3 in driver, 1 in tasks | 20 | 180 | 0-join 10/30/0 |"
 
 
 def test_unknown_queries_and_peers_are_refused() -> None:

@@ -74,7 +74,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "peak_memory_mb",
         "memory_growth",
     ),
-    "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio"),
+    "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio", "pairs"),
     "peers": ("tumbling_vs_spark", "join_cpu_vs_spark", "top_vs_spark", "worst_vs_peers", "ahead"),
 }
 """Figures that the documentation names, and that every form gives."""

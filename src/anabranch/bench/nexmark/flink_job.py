@@ -1,8 +1,9 @@
 """Runs Flink SQL over CSV files; for the interpreter of Flink's own environment.
 
-Reads a JSON object from standard input: `tables` (statements that declare the sources), `jobs`
-(pairs of a name and a SELECT), `settings` and `repeats`. Says one JSON object per run of a job:
-its name, the seconds from the start of the job to its end, and what failed, if anything did.
+The first line of standard input is a JSON object with `tables` (statements that declare the
+sources) and `settings`. Every further line is an object with the `name` of a job and its `query`:
+it is run once, and answered by a JSON object with the `seconds` from the start of the job to its
+end, or with the `problem`, if anything failed.
 """
 
 from __future__ import annotations
@@ -15,24 +16,23 @@ from typing import Any
 
 
 def main() -> None:
-    """Run all jobs in one Flink, one after the other."""
+    """Run jobs in one Flink, one after the other, until there are no more."""
     table = importlib.import_module("pyflink.table")
     settings = table.EnvironmentSettings.in_streaming_mode()
     environment = table.TableEnvironment.create(settings)
-    order = json.load(sys.stdin)
+    order = json.loads(sys.stdin.readline())
     for name, value in order["settings"].items():
         environment.get_config().set(name, value)
     for statement in order["tables"]:
         environment.execute_sql(statement)
-    for name, query in order["jobs"]:
-        for repeat in range(order["repeats"]):
-            line = {"job": name, "repeat": repeat, **_run(environment, name, query, repeat)}
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
+    for number, line in enumerate(sys.stdin):
+        job = json.loads(line)
+        answer = _run(environment, f"sink_{job['name']}_{number}", job["query"])
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
-def _run(environment: Any, name: str, query: str, repeat: int) -> dict[str, Any]:
-    sink = f"sink_{name}_{repeat}"
+def _run(environment: Any, sink: str, query: str) -> dict[str, Any]:
     try:
         view = environment.sql_query(query)
         descriptor = importlib.import_module("pyflink.table").TableDescriptor

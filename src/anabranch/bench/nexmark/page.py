@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from anabranch.bench.figures.targets import target_rows
 from anabranch.bench.nexmark.scripts import QUERIES, examples
+from anabranch.bench.nexmark.warm_up import SLOW_SECONDS, SLOW_WARM_UPS
+from anabranch.bench.nexmark.where import time_row, time_sentence
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -26,7 +28,10 @@ written by
 anabranch bench nexmark --json --plots docs/benchmarks/nexmark
 ```
 
-{events:,} events; the form is `{form}`. Compare ratios, not absolute values.
+{events:,} events; the form is `{form}`. Every engine runs a query until two runs in a row are no
+faster than the best before them, {warm_ups} times at the most, and {slow_warm_ups} times where a
+run takes more than {slow_seconds:.0f} seconds; then it runs {repeats} times, and the median counts.
+Compare ratios, not absolute values.
 """
 
 _FIGURES: Final = """\
@@ -48,11 +53,12 @@ _TIMES: Final = """\
 ## Where the time of a batch goes
 
 Milliseconds of an average batch of the last run: what Spark spends on planning and its logs, the
-batch itself (reading, computing, committing), and of that the steps of each stage in its slowest
-shard. The rest of a batch is reading and decoding files, expressions on rows, and the exchange. The
-driver computes batches that are cheaper without a job of Spark; the others are jobs.
+batch itself (reading, computing, committing), and of that each stage in its slowest shard: to
+gather its rows, to compute, and to store its state. The rest of a batch is reading and decoding
+files, expressions on rows, and the exchange. The driver computes batches that are cheaper without a
+job of Spark; the others are jobs. Below, every query has a sentence about it.
 
-| query | computed in | Spark | batch | of that, steps of stages |
+| query | computed in | Spark | batch | of that, stages: gather/compute/store |
 | --- | --- | --- | --- | --- |"""
 
 
@@ -63,14 +69,19 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     ways = {line["query"]: line for line in lines if line.get("measurement") == "way"}
     queries = [query for query in QUERIES if query in ways]
     absent = [peer.title() for peer in ("spark", "flink") if peer not in setup["peers"]]
-    text = [_HEAD.format(**setup), *(f"{peer} was not part of this run.\n" for peer in absent)]
+    slow = {"slow_seconds": SLOW_SECONDS, "slow_warm_ups": SLOW_WARM_UPS}
+    text = [
+        _HEAD.format(**setup, **slow),
+        *(f"{peer} was not part of this run.\n" for peer in absent),
+    ]
     text += [_FIGURES, *target_rows("nexmark", figures), ""]
     text += [_SPEEDS, *(_speeds(query, lines, figures) for query in queries), ""]
     text += [f"![{PLOTTED}]({folder.name}/ratios.svg)", ""]
-    text += [_TIMES, *(_times(query, ways[query]) for query in queries), ""]
+    text += [_TIMES, *(time_row(query, ways[query]) for query in queries), ""]
     text.append("## The plans")
     for query in queries:
-        text += ["", f"### {query}", "", *_about(query, lines), "", "```text"]
+        text += ["", f"### {query}", "", *_about(query, lines), ""]
+        text += [time_sentence(ways[query]), "", "```text"]
         text += [*ways[query]["plan"], "```"]
     page = folder.with_suffix(".md")
     page.write_text("\n".join(text) + "\n", encoding="utf-8")
@@ -82,23 +93,13 @@ def _speeds(query: str, lines: Sequence[Line], figures: Mapping[str, float]) -> 
         rates = sorted(
             line["events_per_s"]
             for line in lines
-            if (line.get("measurement"), line.get("engine")) == (query, engine)
-            and line.get("counts")
+            if (line.get("measurement"), line.get("engine")) == (query, engine) and "repeat" in line
         )
         return f"{rates[len(rates) // 2] / 1_000:,.0f}" if rates else ""
 
     ratios = [figures.get(f"{query}_vs_{peer}") for peer in ("spark", "flink")]
     shown_ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
     cells = [query, *map(shown, ("anabranch", "spark", "flink")), *shown_ratios]
-    return f"| {' | '.join(cells)} |"
-
-
-def _times(query: str, way: Line) -> str:
-    places = [f"{way[place]} in {place}" for place in ("driver", "tasks") if way[place]]
-    spent = dict(way["batch_ms"])
-    spark, batch = spent.pop("spark"), spent.pop("batch")
-    steps = ", ".join(f"{name} {each:,.0f}" for name, each in spent.items() if each >= 1)
-    cells = (query, ", ".join(places), f"{spark:,.0f}", f"{batch:,.0f}", steps or "below 1")
     return f"| {' | '.join(cells)} |"
 
 
@@ -110,3 +111,5 @@ def _about(query: str, lines: Sequence[Line]) -> Iterator[str]:
     for line in lines:
         if line.get("measurement") == query and "cannot" in line:
             yield f"\n{str(line['engine']).title()} cannot run it: {line['cannot']}."
+        if line.get("measurement") == query and "problem" in line:
+            yield f"\n{str(line['engine']).title()} has failed: {line['problem']}"
