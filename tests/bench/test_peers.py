@@ -6,15 +6,15 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import duckdb
 import pytest
 
 from anabranch.bench.peers.contestants import CONSTRAINTS, CONTESTANTS, Contestant
 from anabranch.bench.peers.jobs import TABLES, verdict, write_inputs
-from anabranch.bench.peers.peers import peers
-from anabranch.bench.peers.process import job_process
+from anabranch.bench.peers.peers import PeerResult, PeersSize, _figures, _job, peers
+from anabranch.bench.peers.process import JobProcess, JobTime, job_process
 from anabranch.bench.report import Report
 from anabranch.errors import PlanError, QueryError
 
@@ -89,6 +89,45 @@ def test_who_is_missing_is_named_and_a_peer_that_nobody_knows_is_refused(
     asked = Contestant(name="flink", module="flink_job", answer="", packages=("py4j",))
     monkeypatch.chdir(tmp_path)
     assert asked.why_missing(install=False) == "flink is not installed in build/peers/flink"
+
+
+def test_who_has_failed_is_missing_among_the_pairs() -> None:
+    said: list[Mapping[str, Any]] = []
+    report = Report("peers", said.append)
+    fast = PeerResult(rows_per_s=2.0, cpu_per_million=1.0, p99_seconds=1.0)
+    slow = PeerResult(rows_per_s=1.0, cpu_per_million=2.0, p99_seconds=2.0)
+    reached = {("top", "anabranch"): fast, ("top", "flink"): slow, ("join", "flink"): slow}
+    _figures(report, reached)
+    assert report.figures["pairs"] == 1, "nobody of ours to compare the join of Flink with"
+    assert report.figures["ahead"] == 1
+    _figures(report, {("top", "anabranch"): fast})
+    assert report.figures["pairs"] == 0
+
+
+@pytest.mark.parametrize(("first", "runs", "counted"), [(61.0, 2, 7.0), (59.0, 5, 9.0)])
+def test_a_slow_engine_runs_twice(first: float, runs: int, counted: float, folder: Path) -> None:
+    """Its first run warms it up, and the second one counts."""
+    said: list[Mapping[str, Any]] = []
+    spent = iter([first, 7.0, 8.0, 9.0, 10.0])
+
+    class Process:
+        memory: Final = (1,)
+
+        def run(self, job: str, out: Path) -> JobTime:
+            del job, out
+            return JobTime(seconds=next(spent), cpu_seconds=1.0, p99_seconds=1.0)
+
+        def answer(self) -> None:
+            """It is the right one."""
+
+    counts = COUNTS.format(folder / "parquet" / "rows" / "*.parquet")
+    size = PeersSize(rows=1_000, files=3, warm_ups=2, repeats=3)
+    slow = Contestant(name="x", module="x_job", answer=counts)
+    process, out = cast("JobProcess", Process()), folder / "out"
+    result = _job(Report("peers", said.append), slow, process, "tumbling", folder, out, size)
+    assert len(said) == runs + 1
+    assert result.rows_per_s == 1_000 / counted
+    assert sum("repeat" in line for line in said) == (1 if runs == 2 else 3)
 
 
 def test_a_job_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,14 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "memory_growth",
     ),
     "nexmark": ("q0_events_per_s", "q5_vs_spark", "ahead_of_spark", "worst_ratio", "pairs"),
-    "peers": ("tumbling_vs_spark", "join_cpu_vs_spark", "top_vs_spark", "worst_vs_peers", "ahead"),
+    "peers": (
+        "tumbling_vs_spark",
+        "join_cpu_vs_spark",
+        "top_vs_spark",
+        "worst_vs_peers",
+        "ahead",
+        "pairs",
+    ),
 }
 """Figures that the documentation names, and that every form gives."""
 
@@ -134,3 +141,6 @@ def test_the_smoke_form_gives_the_figures_of_the_others(
         assert engines == {each.name for each in CONTESTANTS}, "who is missing is named"
         for job in TABLES:
             assert said[-1]["figures"][f"{job}_anabranch_right"] == 1
+        missing = {line["engine"] for line in said if line.get("measurement") == "missing"}
+        compared = len(engines - missing) - 1
+        assert said[-1]["figures"]["pairs"] == len(TABLES) * compared

@@ -92,8 +92,6 @@ def _pins(text: str) -> dict[str, str]:
     return {name: version for name, _, version in (line.partition("==") for line in lines)}
 
 
-_CSV: Final = "read_csv('{out}/answer.csv', header = false, names = [{columns}])"
-
 CONTESTANTS: Final = (
     Contestant(name=OWN, module="own_job", answer=_IN_WINDOWS),
     Contestant(
@@ -112,7 +110,8 @@ CONTESTANTS: Final = (
             "typing-extensions",
         ),
         environment={
-            "JAVA_TOOL_OPTIONS": "-Xmx2g",
+            # As much as Spark has.
+            "JAVA_TOOL_OPTIONS": "-Xmx6g",
             "_python_worker_execution_mode": "process",
         },
     ),
@@ -125,7 +124,7 @@ CONTESTANTS: Final = (
     Contestant(
         name="bytewax",
         module="bytewax_job",
-        answer=f"FROM {_CSV}",
+        answer="FROM read_csv('{out}/answer/*', header = false, names = [{columns}])",
         packages=("bytewax", "pyarrow"),
     ),
 )

@@ -24,9 +24,11 @@ anabranch bench peers --json --plots docs/benchmarks/peers
 ```
 
 {rows:,} rows per job; the form is `{form}`. Every engine runs a job several times, warm, in a
-process of its own; medians. A run is everything from the call that starts the query to its end, so
-it contains what it costs to start one. p99 is the time until 99 % of the answer can be read. The
-last ratios are above 1 where Anabranch is faster, and where it needs less CPU.
+process of its own; medians. The engines of a job are measured one after the other, before those of
+the next job. A run is everything from the call that starts the query to its end, so it contains
+what it costs to start one; reading the answer back is not in it. p99 is the time until 99 % of the
+answer can be read. The last ratios are above 1 where Anabranch is faster, and where it needs less
+CPU.
 """
 
 _FIGURES: Final = """\
@@ -45,6 +47,8 @@ def write_page(lines: Sequence[Line], folder: Path) -> Path:
     setup = next(line for line in lines if line.get("measurement") == "setup")
     figures = next(line["figures"] for line in reversed(lines) if "figures" in line)
     text = [_HEAD.format(**setup), _FIGURES, *target_rows("peers", figures)]
+    compared, wanted = int(figures.get("pairs", 0)), setup["pairs"]
+    text.append(f"\nPairs of a job and a peer that were compared: {compared} of {wanted}.")
     for job in TABLES:
         text += ["", f"## {job}", "", _TABLE, *_rows(job, lines, figures)]
     missing = [line for line in lines if line.get("measurement") == "missing"]

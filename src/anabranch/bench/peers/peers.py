@@ -21,12 +21,17 @@ from anabranch.errors import PlanError, QueryError
 @final
 @dataclass(frozen=True, slots=True)
 class PeersSize:
-    """How much is measured; runs before the last `repeats` warm the engine up."""
+    """How much is measured; runs before the last `repeats` warm the engine up.
+
+    An engine whose first run takes more than `slow_seconds` is warm after it, and the next one
+    counts.
+    """
 
     rows: int
     files: int
     warm_ups: int
     repeats: int
+    slow_seconds: float = 60.0
 
 
 SIZES: Final[Mapping[Form, PeersSize]] = {
@@ -54,11 +59,13 @@ def peers(report: Report, peers: Sequence[str] | None = None) -> None:
     `<job>_vs_<peer>`, `<job>_cpu_vs_<peer>` and `<job>_p99_vs_<peer>` (larger is better for us);
     `<job>_<engine>_right` is 1 for a right answer, else a line says what it gave;
     `worst_vs_peers`, `worst_cpu_vs_peers`; `ahead`, the share of pairs of a job and a peer in
-    which we are ahead in both.
+    which we are ahead in both; `pairs`, how many of these there are, since a peer that is missing
+    or has failed is in none of them.
     """
     from_checkout("peers", bench="peers")
     size = SIZES[report.form]
-    report.measured("setup", form=report.form, rows=size.rows)
+    wanted = (len(CONTESTANTS) - 1 if peers is None else len(set(peers))) * len(TABLES)
+    report.measured("setup", form=report.form, rows=size.rows, pairs=wanted)
     chosen = list(_present(report, peers))
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
@@ -126,13 +133,17 @@ def _job(
 ) -> PeerResult:
     runs: list[JobTime] = []
     out = root / job / contestant.name
-    for number in range(size.warm_ups + size.repeats):
+    warm_ups, repeats = size.warm_ups, size.repeats
+    while len(runs) < warm_ups + repeats:
+        number = len(runs)
         one = process.run(job, out / f"run-{number}")
+        if number == 0 and one.seconds > size.slow_seconds:
+            warm_ups, repeats = min(warm_ups, 1), 1
+        is_warm_up = number < warm_ups
         report.measured(
             job,
             engine=contestant.name,
-            **({"warm_up": number} if number < size.warm_ups else {}),
-            repeat=number,
+            **({"warm_up": number} if is_warm_up else {"repeat": number - warm_ups}),
             seconds=round(one.seconds, 3),
             cpu_seconds=round(one.cpu_seconds, 2),
             p99_seconds=round(one.p99_seconds, 3),
@@ -142,7 +153,7 @@ def _job(
     process.answer()
     answered = contestant.answered(job, out / f"run-{len(runs) - 1}")
     judged = verdict(job, folder, answered)
-    counted = runs[size.warm_ups :]
+    counted = runs[warm_ups:]
     result = PeerResult(
         rows_per_s=size.rows / statistics.median(each.seconds for each in counted),
         cpu_per_million=statistics.median(each.cpu_seconds for each in counted)
@@ -179,6 +190,7 @@ def _figures(report: Report, reached: Mapping[tuple[str, str], PeerResult]) -> N
         report.figure(f"{job}_vs_{name}", speeds[-1])
         report.figure(f"{job}_cpu_vs_{name}", costs[-1])
         report.figure(f"{job}_p99_vs_{name}", result.p99_seconds / max(own.p99_seconds, 1e-9))
+    report.figure("pairs", len(speeds))
     if speeds:
         report.figure("worst_vs_peers", min(speeds))
         report.figure("worst_cpu_vs_peers", min(costs))
