@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 import pyarrow as pa
 
@@ -118,6 +118,8 @@ class Job:
     sampled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measures: bool = True
     nodes: tuple[Node, ...] = ()
+    # Asked for once per stage and batch, and plans may have hundreds of stages.
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def notes_lineage(self) -> bool:
@@ -130,6 +132,12 @@ class Job:
 
     def levels(self) -> list[tuple[int, ...]]:
         """The indexes of the stages that run in one Spark stage, level by level."""
+        if "levels" not in self._derived:
+            self._derived["levels"] = self._found_levels()
+        found: list[tuple[int, ...]] = self._derived["levels"]
+        return found
+
+    def _found_levels(self) -> list[tuple[int, ...]]:
         level: dict[Address, int] = {}
         for stage in self.plan.stages:
             below = [level.get(edge.upstream, -1) for edge in stage.edges]
@@ -192,21 +200,27 @@ class Job:
 
     def routes(self, upstream: Address) -> list[Outlet]:
         """Where the rows of a source or a stage go."""
+        if "outlets" not in self._derived:
+            self._derived["outlets"] = self._found_outlets()
+        found: list[Outlet] = self._derived["outlets"].get(upstream, [])
+        return found
+
+    def _found_outlets(self) -> dict[Address, list[Outlet]]:
         widths = {index: self.width(level) for level in self.levels() for index in level}
-        return [
-            Outlet(
-                target,
-                number,
-                self.shards_of(stage),
-                is_keyed(stage) or self._may_adjust(stage, edge),
-                everywhere=stage.is_broadcast(number),
-                by_event=self._may_adjust(stage, edge),
-                partitions=widths[target],
-            )
-            for target, stage in enumerate(self.plan.stages)
-            for number, edge in enumerate(stage.edges)
-            if edge.upstream == upstream
-        ]
+        found: dict[Address, list[Outlet]] = {}
+        for target, stage in enumerate(self.plan.stages):
+            for number, edge in enumerate(stage.edges):
+                outlet = Outlet(
+                    target,
+                    number,
+                    self.shards_of(stage),
+                    is_keyed(stage) or self._may_adjust(stage, edge),
+                    everywhere=stage.is_broadcast(number),
+                    by_event=self._may_adjust(stage, edge),
+                    partitions=widths[target],
+                )
+                found.setdefault(edge.upstream, []).append(outlet)
+        return found
 
     def columns(self, source: str) -> tuple[str, ...]:
         """The payload columns of a source that anyone needs."""
@@ -309,7 +323,8 @@ def seal(job: Job) -> bytes:
     from pyspark import cloudpickle
 
     try:
-        data: bytes = cloudpickle.dumps(job)  # type: ignore[no-untyped-call]
+        # What was derived from the job stays here.
+        data: bytes = cloudpickle.dumps(replace(job))  # type: ignore[no-untyped-call]
     except (pickle.PicklingError, TypeError, AttributeError) as problem:
         raise PlanError(
             "the query cannot be sent to workers",
