@@ -15,7 +15,7 @@ from anabranch.bench.catalog import BENCHES
 from anabranch.bench.nexmark import flink as nexmark_flink
 from anabranch.bench.nexmark import flink_sql as nexmark_flink_sql
 from anabranch.bench.nexmark import spark as nexmark_spark
-from anabranch.bench.nexmark.nexmark import PEERS, Measured, NexmarkSize, _figures, nexmark
+from anabranch.bench.nexmark.nexmark import PEERS, NexmarkSize, QueryRate, _figures, nexmark
 from anabranch.bench.nexmark.scripts import QUERIES, examples, script_of
 from anabranch.bench.nexmark.warm_up import is_warm
 from anabranch.bench.nexmark.where import time_row, time_sentence
@@ -93,7 +93,7 @@ def test_everyone_warms_up_and_then_runs_in_turns() -> None:
     size = NexmarkSize(
         events=1_000, files=1, files_per_batch=1, warm_ups=5, repeats=2, queries=("q0",)
     )
-    measured = Measured(Report("nexmark", said.append), size)
+    measured = QueryRate(Report("nexmark", said.append), size)
     # Ours is warm after three more that are no faster than 1 s, Spark needs more than it gets.
     spent = {
         "anabranch": iter([2.0, 1.0, 1.01, 0.99, 0.5, 0.4]),

@@ -98,7 +98,7 @@ def nexmark(
         repeats=size.repeats,
     )
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
-    measured = Measured(report, size)
+    measured = QueryRate(report, size)
     try:
         write_event_rows(root / "rows", NexmarkEvents(events=size.events), files=size.files)
         _measure(measured, root, chosen, present)
@@ -110,7 +110,7 @@ def nexmark(
 
 @final
 @dataclass(frozen=True, slots=True)
-class Measured:
+class QueryRate:
     """Runs queries until they are warm, and then for their rates, which it collects."""
 
     report: Report
@@ -138,7 +138,7 @@ class Measured:
         )
 
 
-def _measure(measured: Measured, root: Path, queries: Sequence[str], peers: Sequence[str]) -> None:
+def _measure(measured: QueryRate, root: Path, queries: Sequence[str], peers: Sequence[str]) -> None:
     """Ours and Spark's in one session, then Flink's.
 
     In the shorter forms Flink gets ready while others run.
@@ -168,7 +168,7 @@ def _measure(measured: Measured, root: Path, queries: Sequence[str], peers: Sequ
                     report.measured(query, engine="flink", problem=str(problem))
 
 
-def _on_spark(measured: Measured, root: Path, queries: Sequence[str], *, with_spark: bool) -> int:
+def _on_spark(measured: QueryRate, root: Path, queries: Sequence[str], *, with_spark: bool) -> int:
     """Our own runs and Spark's, in one session; gives how many tasks run at once."""
     report, rows, per_batch = measured.report, root / "rows", measured.size.files_per_batch
     settings = None if report.spark is not None else _MEMORY
