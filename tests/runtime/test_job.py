@@ -7,10 +7,16 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
-from anabranch.runtime.workers.job import seal, unseal
+from anabranch.kernels.plan.address import Address
+from anabranch.kernels.plan.compile import compile_plan
+from anabranch.runtime.sources.spec import Promise
+from anabranch.runtime.workers.job import Job, seal, unseal
 
 
 def test_code_is_sent_along_with_a_job() -> None:
@@ -47,3 +53,20 @@ def test_a_worker_that_cannot_load_code_says_how_it_could(
         unseal(sealed, "")
     assert caught.value.where == said
     assert "spark.addArtifact" in caught.value.hint
+
+
+def test_what_was_found_from_a_job_is_not_sent() -> None:
+    source = Source(name="s", schema=pa.schema({"x": pa.int64()}))
+    job = Job(
+        plan=compile_plan(Distinct(input=source)),
+        shards=2,
+        state="",
+        promises={"s": Promise(source="s")},
+        deliveries=("nothing",),
+        outs=("",),
+    )
+    before = seal(job)
+    assert job.levels() == [(0,)]
+    routes = job.routes(Address.source("s"))
+    assert seal(job) == before
+    assert unseal(before, "").routes(Address.source("s")) == routes

@@ -72,6 +72,14 @@ class HandedOver:
 
 
 @final
+class _Derived(dict[str, Any]):
+    """What was found from a job once; whoever is sent the job finds it anew."""
+
+    def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
+        return _Derived, ()
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Everything a worker has to know.
@@ -119,7 +127,7 @@ class Job:
     measures: bool = True
     nodes: tuple[Node, ...] = ()
     # Asked for once per stage and batch, and plans may have hundreds of stages.
-    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _derived: _Derived = field(default_factory=_Derived, init=False, repr=False, compare=False)
 
     @property
     def notes_lineage(self) -> bool:
@@ -323,8 +331,7 @@ def seal(job: Job) -> bytes:
     from pyspark import cloudpickle
 
     try:
-        # What was derived from the job stays here.
-        data: bytes = cloudpickle.dumps(replace(job))  # type: ignore[no-untyped-call]
+        data: bytes = cloudpickle.dumps(job)  # type: ignore[no-untyped-call]
     except (pickle.PicklingError, TypeError, AttributeError) as problem:
         raise PlanError(
             "the query cannot be sent to workers",
