@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from anabranch.bench.catalog import BENCHES
 from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
-from anabranch.bench.peers.contestants import CONTESTANTS
+from anabranch.bench.peers.contestants import CONTESTANTS, CONTROL
 from anabranch.bench.peers.jobs import TABLES
 from anabranch.bench.report import Report
 from anabranch.cli.app import app
@@ -79,6 +79,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "tumbling_vs_spark",
         "join_cpu_vs_spark",
         "top_vs_spark",
+        "tumbling_csv_rows_per_s",
         "worst_vs_peers",
         "ahead",
         "pairs",
@@ -88,7 +89,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 
 PAGE_ROWS: Mapping[str, tuple[str, ...]] = {
     "nexmark": ("q0", "q5", "q12"),
-    "peers": ("anabranch", "spark"),
+    "peers": ("anabranch", "anabranch, CSV", "spark"),
 }
 """What the tables of a page begin with."""
 
@@ -138,9 +139,11 @@ def test_the_smoke_form_gives_the_figures_of_the_others(
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
     if name == "peers":
         engines = {line["engine"] for line in said if "engine" in line}
-        assert engines == {each.name for each in CONTESTANTS}, "who is missing is named"
+        every = {each.name for each in (*CONTESTANTS, CONTROL)}
+        assert engines == every, "who is missing is named"
         for job in TABLES:
             assert said[-1]["figures"][f"{job}_anabranch_right"] == 1
+            assert said[-1]["figures"][f"{job}_csv_right"] == 1
         missing = {line["engine"] for line in said if line.get("measurement") == "missing"}
-        compared = len(engines - missing) - 1
+        compared = len(engines - missing) - 2
         assert said[-1]["figures"]["pairs"] == len(TABLES) * compared
