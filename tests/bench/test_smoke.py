@@ -29,6 +29,8 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "aggregate_events_per_s",
         "join_adjusted_events_per_s",
         "adjusted_join",
+        "join_vs_anchor",
+        "percentile_disc_vs_anchor",
         "worst_vs_anchor",
         "worst_vs_anchor_small",
         "state_growth",
