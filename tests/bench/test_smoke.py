@@ -136,6 +136,9 @@ def test_the_smoke_form_gives_the_figures_of_the_others(
             f"`{figure}`" in page for figure in TARGETS[name] if figure in said[-1]["figures"]
         )
         assert all(f"| {row} |" in page for row in PAGE_ROWS[name])
+        if name == "nexmark":
+            assert "\n1,000 events; the form is `smoke`" in page
+            assert page.count("An average batch takes") == len(PAGE_ROWS[name])
     if name == "nexmark":
         engines = {line["engine"] for line in said if "engine" in line}
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
