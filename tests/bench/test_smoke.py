@@ -139,6 +139,7 @@ def test_the_smoke_form_gives_the_figures_of_the_others(
         if name == "nexmark":
             assert "\n1,000 events; the form is `smoke`" in page
             assert page.count("An average batch takes") == len(PAGE_ROWS[name])
+            assert page.count("The fastest of Spark's forms counts: published") == 2
     if name == "nexmark":
         engines = {line["engine"] for line in said if "engine" in line}
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
