@@ -274,6 +274,7 @@ def run_scenario(
         finally:
             if attempt.process is not None:
                 kill_all(attempt.process)
+        ran = attempt.ran()
         queries, change = scenario.queries(Engine(), attempt.folder), attempt.change()
         others = scenario.queries(Engine(), attempt.folder, changed=True)
         for number, (query, other) in enumerate(zip(queries, others, strict=True)):
@@ -296,7 +297,7 @@ def run_scenario(
         "corrections": attempt.corrected,
         "changed": "" if change is None else change.how,
         "plain_jobs": scenario.plain_jobs and master is None,
-        "ran": dict(sorted(attempt.ran().items())),
+        "ran": dict(sorted(ran.items())),
         "faults": dict(done),
         "nothing_to_harm": dict(failed),
         "recovered": True,
