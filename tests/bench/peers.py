@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +21,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import DoubleType
 
+from anabranch.bench.spark_times import with_setting
 from anabranch.errors import PlanError
 
 # Workers cannot import this file: what they run is sent to them as it is.
 cast("Any", cloudpickle).register_pickle_by_value(sys.modules[__name__])
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORE = "spark.sql.streaming.stateStore"
+ROCKSDB = {
+    f"{STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state."
+    "RocksDBStateStoreProvider",
+    # As Spark's guide recommends: a batch writes what it has changed and no whole snapshot.
+    f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Python state needs this store; it is set for the start of that query only."""
 
 
 def _rows(spark: SparkSession, folder: Path, files_per_batch: int) -> DataFrame:
@@ -148,8 +156,6 @@ def python_state_tumbling(
             where="transformWithStateInPandas",
             hint="pip install 'anabranch[bench]'",
         )
-    # Python state needs this store; it is set for the start of this query only.
-    spark.conf.set(PROVIDER, ROCKSDB)
     counts = (
         _rows(spark, folder, files_per_batch)
         .groupBy("k")
@@ -160,10 +166,10 @@ def python_state_tumbling(
             timeMode="None",
         )
     )
-    try:
+    with ExitStack() as settings:
+        for name, value in ROCKSDB.items():
+            settings.enter_context(with_setting(spark, name, value))
         return _start(counts, checkpoint)
-    finally:
-        spark.conf.unset(PROVIDER)
 
 
 def _start(counts: DataFrame, checkpoint: Path) -> StreamingQuery:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -7,7 +8,12 @@ import pytest
 
 from anabranch.bench.catalog import BENCHES
 from anabranch.bench.checkout import ROOT
-from anabranch.bench.figures.__main__ import page_of, processor_model, read_figures
+from anabranch.bench.figures.__main__ import (
+    page_of,
+    processor_model,
+    read_commits,
+    read_figures,
+)
 from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
 from anabranch.runtime.spark.java import JavaChoice
@@ -38,17 +44,30 @@ def test_one_page_has_all_figures(tmp_path: Path) -> None:
     assert list(figures) == ["tumbling", "growth", "pipes"]
     page = page_of(figures, "abc1234")
     assert "commit: `abc1234`" in page
-    assert "| tumbling | `vs_spark` | at least 2.5 | 2.9 | yes |" in page
-    assert "| tumbling | `rows_per_s` | 4,000,000 |" in page
-    assert "| growth | `t10m_over_t10k` | at most 1.5 | 2 | **no** |" in page
-    assert "| pipes | `published` | 16 |" in page
-    assert "Not measured in this run: latency, endtoend" in page
+    assert "| tumbling | `vs_spark` | at least 2.5 | 2.9 | yes | `abc1234` |" in page
+    assert "| tumbling | `rows_per_s` | 4,000,000 | `abc1234` |" in page
+    assert "| growth | `t10m_over_t10k` | at most 1.5 | 2 | **no** | `abc1234` |" in page
+    assert "| pipes | `published` | 16 | `abc1234` |" in page
+    missing = [name for name in ABOUT if name not in lines]
+    assert {"restart", "latency"} < set(missing)
+    assert f"Not measured in this run: {', '.join(missing)}." in page
+
+
+def test_every_row_names_the_commit_that_was_measured(tmp_path: Path) -> None:
+    for name in ("growth", "pipes"):
+        line = {"bench": name, "figures": {"t10m_over_t10k": 1.2}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(line))
+    (tmp_path / "growth.commit").write_text("def5678\n")
+    page = page_of(read_figures(tmp_path), "abc1234", read_commits(tmp_path))
+    assert "several commits" in page
+    assert "| growth | `t10m_over_t10k` | at most 1.5 | 1.2 | yes | `def5678` |" in page
+    assert "| pipes | `t10m_over_t10k` | 1.2 | `abc1234` |" in page
 
 
 def test_a_target_without_a_figure_has_a_row() -> None:
     page = page_of({"tumbling": {"vs_spark": 2.9}}, "abc1234")
-    assert "| tumbling | `with_corrections` | at least 0.9 | not measured | - |" in page
-    assert "| scale | `cost_100m_over_1m` | at most 1.1 | not measured | - |" in page
+    assert "| tumbling | `with_corrections` | at least 0.9 | not measured | - | - |" in page
+    assert "| scale | `cost_100m_over_1m` | at most 1.1 | not measured | - | - |" in page
     for bench, targets in TARGETS.items():
         assert all(f"| {bench} | `{figure}` |" in page for figure in targets)
 

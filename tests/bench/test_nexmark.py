@@ -112,6 +112,18 @@ def test_everyone_warms_up_and_then_runs_in_turns() -> None:
     assert measured.rates["q0", "anabranch"] == [2_000.0, 2_500.0]
 
 
+def test_spark_runs_the_form_that_is_faster_there() -> None:
+    said: list[Mapping[str, Any]] = []
+    say = Report("nexmark", said.append).measured
+    forms = nexmark_spark.forms_of("q7")
+    spent = iter([9.0, 2.0, 2.0, 4.0, 2.0, 2.0, 1.5, 4.0])
+    assert nexmark_spark.faster_form("q7", lambda _: next(spent), say, 2) == forms["other"]
+    assert said[0]["seconds"]["published"] == [9.0, 2.0]
+    assert said[0]["chosen"] == "other"
+    nexmark_spark.faster_form("q0", lambda _: next(spent), say, 2)
+    assert len(said) == 1, "q0 has one form, which needs no run"
+
+
 def test_slow_queries_warm_up_twice_and_the_smoke_form_never() -> None:
     assert is_warm([], most=0)
     assert not is_warm([30.0], most=5)

@@ -91,6 +91,19 @@ def test_who_is_missing_is_named_and_a_peer_that_nobody_knows_is_refused(
     assert asked.why_missing(install=False) == "flink is not installed in build/peers/flink"
 
 
+def test_our_run_over_csv_files_is_a_control() -> None:
+    report = Report("peers", lambda _: None)
+    results = {
+        name: PeerResult(rows_per_s=rate, cpu_per_million=1 / rate, p99_seconds=1.0)
+        for name, rate in (("anabranch", 8.0), ("csv", 3.0), ("spark", 4.0), ("flink", 2.0))
+    }
+    _figures(report, {("top", name): result for name, result in results.items()})
+    assert report.figures["pairs"] == 2
+    assert report.figures["worst_vs_peers"] == 2.0
+    assert report.figures["top_csv_vs_flink"] == 1.5
+    assert not {"top_csv_vs_spark", "top_vs_csv"} & set(report.figures)
+
+
 def test_who_has_failed_is_missing_among_the_pairs() -> None:
     said: list[Mapping[str, Any]] = []
     report = Report("peers", said.append)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+import pyarrow as pa
 import pytest
 
 from anabranch.bench.scale.job import cores_of, stay_on
 from anabranch.bench.scale.over_time import growth
-from anabranch.bench.scale.scale import MASTERS, SIZES
+from anabranch.bench.scale.scale import KEYS, MASTERS, SHARDS, SIZES
+from anabranch.kernels.contract.routing import shard_of
+from anabranch.model.numbers.hashing import stable_hash
 
 
 def test_the_first_batches_are_compared_with_nothing() -> None:
@@ -29,6 +32,13 @@ def test_shorter_forms_compare_fewer_batches() -> None:
             assert growth(each, until=batches // 2) == 1.0
     full = SIZES["full"]
     assert min(full.long_batches, full.key_batches) // 6 >= 5
+
+
+def test_what_a_shard_costs_is_measured_with_shards_that_have_rows() -> None:
+    keys = stable_hash([pa.array(range(KEYS))], KEYS)
+    for size in SIZES.values():
+        assert len(set(shard_of(keys, size.shards))) == size.shards > SHARDS
+        assert size.most_shards > size.shards
 
 
 def test_a_master_says_how_many_cores_it_has() -> None:

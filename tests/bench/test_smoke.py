@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from anabranch.bench.catalog import BENCHES
 from anabranch.bench.figures.targets import TARGETS
 from anabranch.bench.names import ABOUT
-from anabranch.bench.peers.contestants import CONTESTANTS
+from anabranch.bench.peers.contestants import CONTESTANTS, CONTROL
 from anabranch.bench.peers.jobs import TABLES
 from anabranch.bench.report import Report
 from anabranch.cli.app import app
@@ -29,6 +29,8 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "aggregate_events_per_s",
         "join_adjusted_events_per_s",
         "adjusted_join",
+        "join_vs_anchor",
+        "percentile_disc_vs_anchor",
         "worst_vs_anchor",
         "worst_vs_anchor_small",
         "state_growth",
@@ -79,6 +81,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
         "tumbling_vs_spark",
         "join_cpu_vs_spark",
         "top_vs_spark",
+        "tumbling_csv_rows_per_s",
         "worst_vs_peers",
         "ahead",
         "pairs",
@@ -88,7 +91,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 
 PAGE_ROWS: Mapping[str, tuple[str, ...]] = {
     "nexmark": ("q0", "q5", "q12"),
-    "peers": ("anabranch", "spark"),
+    "peers": ("anabranch", "anabranch, CSV", "spark"),
 }
 """What the tables of a page begin with."""
 
@@ -133,14 +136,20 @@ def test_the_smoke_form_gives_the_figures_of_the_others(
             f"`{figure}`" in page for figure in TARGETS[name] if figure in said[-1]["figures"]
         )
         assert all(f"| {row} |" in page for row in PAGE_ROWS[name])
+        if name == "nexmark":
+            assert "\n1,000 events; the form is `smoke`" in page
+            assert page.count("An average batch takes") == len(PAGE_ROWS[name])
+            assert page.count("The fastest of Spark's forms counts: published") == 2
     if name == "nexmark":
         engines = {line["engine"] for line in said if "engine" in line}
         assert engines == {"anabranch", "spark", "flink"}, "Flink runs, or it says why not"
     if name == "peers":
         engines = {line["engine"] for line in said if "engine" in line}
-        assert engines == {each.name for each in CONTESTANTS}, "who is missing is named"
+        every = {each.name for each in (*CONTESTANTS, CONTROL)}
+        assert engines == every, "who is missing is named"
         for job in TABLES:
             assert said[-1]["figures"][f"{job}_anabranch_right"] == 1
+            assert said[-1]["figures"][f"{job}_csv_right"] == 1
         missing = {line["engine"] for line in said if line.get("measurement") == "missing"}
-        compared = len(engines - missing) - 1
+        compared = len(engines - missing) - 2
         assert said[-1]["figures"]["pairs"] == len(TABLES) * compared

@@ -1,7 +1,8 @@
 """Queries under fire: `python -m tests.faults.campaign --minutes 30 [--cluster]`.
 
 Scenario after scenario is run, disturbed, taken up again until it ends, and compared with what it
-means. A line of JSON says what happened in each; the last one counts faults, recoveries, losses.
+means. A line of JSON says what happened in each; the last one counts faults, recoveries, losses,
+and how many batches ran in the driver and how many in tasks.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tests.faults.processes import (
     executors,
     kill_all,
     kill_one,
+    ran_in,
     said_by,
     start,
     turn_clock,
@@ -87,6 +89,11 @@ class Attempt:
         """How many batches Spark has seen to the end."""
         commits = self.folder / "checkpoint" / "spark" / "commits"
         return sum(file.name.isdigit() for file in commits.glob("*"))
+
+    def ran(self) -> Counter[str]:
+        """How many batches ran in the driver, and how many in tasks, as far as that was noted."""
+        file = ran_in(self.folder)
+        return Counter(file.read_text().splitlines() if file.exists() else ())
 
     def runs_for_a_while(self) -> bool:
         """Wait for some batches and a moment more; whether it still runs."""
@@ -267,6 +274,7 @@ def run_scenario(
         finally:
             if attempt.process is not None:
                 kill_all(attempt.process)
+        ran = attempt.ran()
         queries, change = scenario.queries(Engine(), attempt.folder), attempt.change()
         others = scenario.queries(Engine(), attempt.folder, changed=True)
         for number, (query, other) in enumerate(zip(queries, others, strict=True)):
@@ -288,6 +296,8 @@ def run_scenario(
         "revised": scenario.revised,
         "corrections": attempt.corrected,
         "changed": "" if change is None else change.how,
+        "plain_jobs": scenario.plain_jobs and master is None,
+        "ran": dict(sorted(ran.items())),
         "faults": dict(done),
         "nothing_to_harm": dict(failed),
         "recovered": True,
@@ -301,7 +311,7 @@ def campaign(
     faults = ON_CLUSTER if on_cluster else FAULTS
     total: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    corrections, changes = 0, Counter[str]()
+    corrections, changes, ran, plain = 0, Counter[str](), Counter[str](), 0
     began, seed, losses = time.monotonic(), first, 0
     folder = tempfile.TemporaryDirectory(prefix="anabranch-cluster-")
     with folder as name, cluster(Path(name)) if on_cluster else nullcontext() as master:
@@ -310,6 +320,8 @@ def campaign(
                 line = run_scenario(seed, faults, master)
                 total.update(line["faults"])
                 failed.update(line["nothing_to_harm"])
+                ran.update(line["ran"])
+                plain += line["plain_jobs"]
                 corrections += line["corrections"]
                 changes.update([line["changed"]] if line["changed"] else [])
             except TroubleError as trouble:
@@ -324,6 +336,8 @@ def campaign(
         "nothing_to_harm": dict(sorted(failed.items())),
         "corrections": corrections,
         "changes": dict(sorted(changes.items())),
+        "ran": dict(sorted(ran.items())),
+        "with_plain_jobs": plain,
         "recoveries": seed - first - losses,
         "losses": losses,
         "minutes": round((time.monotonic() - began) / 60, 1),

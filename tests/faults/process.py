@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from anabranch import AnabranchError, Engine, EngineError, PlanError, Run
+from anabranch.runtime.spark.session import PLAIN_JOBS
 from anabranch.runtime.store.query_record import read_query_record
+from tests.faults.processes import ran_in
 from tests.faults.scenario import Scenario
 
 PATIENCE = 120.0
+LOOK = 0.05
+"""So many seconds a batch may have been done before it is noted where it ran."""
+
+
+@contextmanager
+def noted(run: Run, folder: Path) -> Iterator[None]:
+    """Note where every batch ran, while the process is alive to do so."""
+    ended = threading.Event()
+
+    def note() -> None:
+        last, is_over = -1, False
+        while not is_over:
+            is_over = ended.wait(LOOK)
+            new = [each for each in run.metrics() if each["batch"] > last]
+            if new:
+                last = new[-1]["batch"]
+                with ran_in(folder).open("a") as file:
+                    file.writelines(f"{each['ran']}\n" for each in new)
+
+    watch = threading.Thread(target=note, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watch.join()
 
 
 def change(engine: Engine, runs: Sequence[Run], scenario: Scenario, folder: Path) -> None:
@@ -44,7 +74,9 @@ def main(folder: Path, master: str | None) -> int:
         "spark.anabranch.rowsPerTask": "1",
         "spark.anabranch.driverRows": str(1_000_000 * (starts % 2)),
     }
-    if master is not None:
+    if master is None:
+        settings[PLAIN_JOBS] = str(scenario.plain_jobs).lower()
+    else:
         settings |= {"spark.master": master, "spark.executor.memory": "1g"}
     try:
         with Engine(shards=2, settings=settings) as engine:
@@ -59,13 +91,14 @@ def main(folder: Path, master: str | None) -> int:
                 allow_unbounded=True,
             )
             run = runs[0]
-            if scenario.changes and not is_changed:
-                change(engine, runs, scenario, folder)
-            if scenario.waits:
-                run.drain()
-                run.stop()
-            else:
-                run.await_end()
+            with noted(run, folder):
+                if scenario.changes and not is_changed:
+                    change(engine, runs, scenario, folder)
+                if scenario.waits:
+                    run.drain()
+                    run.stop()
+                else:
+                    run.await_end()
     except AnabranchError as problem:
         sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
         return 2

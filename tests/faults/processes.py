@@ -35,6 +35,11 @@ def said_by(folder: Path) -> Path:
     return folder.parent.with_name(f"{folder.name}.said")
 
 
+def ran_in(folder: Path) -> Path:
+    """Where the processes of a scenario note, in a line per batch, what ran it."""
+    return folder.parent.with_name(f"{folder.name}.ran")
+
+
 def start(folder: Path, master: str | None) -> subprocess.Popen[bytes]:
     """Start the scenario in a folder; what it says goes into `said`, what its clock says is in
     `clock`.

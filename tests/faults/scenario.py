@@ -130,7 +130,8 @@ class Scenario:
 
     `waits`: whether it waits for more when all is done, until it is stopped. `revised`: whether
     rows of `a` come too late, and are revisions. `changes`: whether its queries become others of
-    the same shape while they run, as soon as some batches are done.
+    the same shape while they run, as soon as some batches are done. `plain_jobs`: whether batches
+    in tasks are plain jobs of Spark, where one process does all of them.
     """
 
     seed: int
@@ -139,6 +140,7 @@ class Scenario:
     waits: bool
     revised: bool = False
     changes: bool = False
+    plain_jobs: bool = True
 
     @staticmethod
     def drawn(seed: int) -> Scenario:
@@ -148,6 +150,7 @@ class Scenario:
             seed,
             list(SHAPES)[int(random.integers(len(SHAPES)))],
             OUTPUTS[int(random.integers(len(OUTPUTS)))],
+            bool(random.integers(2)),
             bool(random.integers(2)),
             bool(random.integers(2)),
             bool(random.integers(2)),

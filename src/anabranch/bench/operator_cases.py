@@ -112,6 +112,13 @@ def _all_texts(given: Inputs) -> Node:
     return Aggregation(input=given.e, group_by=by, aggregates=(("texts", call),))
 
 
+def _low_tenth(given: Inputs) -> Node:
+    argument = _expression("x", given.e)
+    call = AggregateCall(function="percentile_disc", argument=argument, fraction=0.1)
+    by = (("k", _expression("k", given.e)),)
+    return Aggregation(input=given.e, group_by=by, aggregates=(("low", call),))
+
+
 def _set_operation(kind: SetKind) -> Callable[[Inputs], Node]:
     return lambda given: SetOperation(kind=kind, left=given.e, right=given.f)
 
@@ -273,6 +280,9 @@ CASES: Final[Mapping[str, OperatorCase]] = {
     ),
     "median": OperatorCase(
         plan=_aggregate(m=("median", "x")), anchor=_SEGMENTS.format("median(x)"), share=0.5
+    ),
+    "percentile_disc": OperatorCase(
+        plan=_low_tenth, anchor=_SEGMENTS.format("quantile_disc(x, 0.1)"), share=0.5
     ),
     "string_agg": OperatorCase(
         plan=_all_texts,

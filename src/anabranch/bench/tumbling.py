@@ -28,7 +28,7 @@ class TumblingSize:
 
     Before anything counts, each way runs up to `warm_ups` times, until that is no faster than
     before. Python state is slow: it gets the first `slow_files` files, in batches of as many files
-    as all others, and runs `slow_warm_ups` times before it counts.
+    as all others.
     """
 
     files: int
@@ -37,7 +37,6 @@ class TumblingSize:
     repeats: int
     warm_ups: int
     slow_files: int
-    slow_warm_ups: int
 
 
 SIZES: Final[Mapping[Form, TumblingSize]] = {
@@ -48,7 +47,6 @@ SIZES: Final[Mapping[Form, TumblingSize]] = {
         repeats=3,
         warm_ups=8,
         slow_files=12,
-        slow_warm_ups=1,
     ),
     "quick": TumblingSize(
         files=8,
@@ -57,7 +55,6 @@ SIZES: Final[Mapping[Form, TumblingSize]] = {
         repeats=1,
         warm_ups=2,
         slow_files=4,
-        slow_warm_ups=0,
     ),
     "smoke": TumblingSize(
         files=2,
@@ -66,7 +63,6 @@ SIZES: Final[Mapping[Form, TumblingSize]] = {
         repeats=1,
         warm_ups=0,
         slow_files=1,
-        slow_warm_ups=0,
     ),
 }
 
@@ -145,8 +141,8 @@ def _medians(
 ) -> dict[str, float]:
     """Rows per second of each way, all of them warm, one after the other in every repeat."""
     for name, run in ways.items():
-        most = size.slow_warm_ups if name == "python_state" else size.warm_ups
-        for count, rate in enumerate(warm_up(_numbered(run, root / f"warm-{name}"), most)):
+        runs = warm_up(_numbered(run, root / f"warm-{name}"), size.warm_ups)
+        for count, rate in enumerate(runs):
             report.measured(name, warm_up=count, rows_per_s=round(rate))
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(size.repeats):

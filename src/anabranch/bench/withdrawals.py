@@ -18,7 +18,12 @@ from anabranch.model.batch import EventBatch
 GROUPS: Final = 10
 """So many groups lose a row in every batch."""
 
-WITHDRAWN: Final[Mapping[str, int | None]] = {"top_k": None, "median": None, "string_agg": 100}
+WITHDRAWN: Final[Mapping[str, int | None]] = {
+    "top_k": None,
+    "median": None,
+    "percentile_disc": None,
+    "string_agg": 100,
+}
 """Operators, and how many events a group has; None: all events are in the groups that lose rows.
 
 A list of all texts is as long as its group, so there it is the number of groups that grows.

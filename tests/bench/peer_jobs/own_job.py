@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -52,9 +53,15 @@ def _top(engine: Engine, folder: Path) -> Stream:
     return elements.window(WINDOW, slide=WINDOW).top(3, "v DESC", by="k")
 
 
-def _run(
-    engine: Engine, query: Callable[[Engine, Path], Stream], folder: Path, out: Path
+def run_query(
+    engine: Engine,
+    query: Callable[[Engine, Path], Stream],
+    folder: Path,
+    out: Path,
+    *,
+    chronon: int = 1,
 ) -> Answer:
+    """Run a query to its end; its instants are of so many microseconds."""
     run = query(engine, folder).start(
         to=out / "log", checkpoint=out / "checkpoint", available_now=True
     )
@@ -63,7 +70,7 @@ def _run(
     def answer() -> None:
         events = run.events().to_arrow()
         columns = [
-            events[name].cast(pa.int64()) if name in ("start", "end") else events[name]
+            _last_micros(events[name], chronon) if name in ("start", "end") else events[name]
             for name in events.column_names
         ]
         pq.write_table(pa.table(columns, events.column_names), out / "answer.parquet")
@@ -71,12 +78,17 @@ def _run(
     return answer
 
 
+def _last_micros(times: pa.ChunkedArray, chronon: int) -> pa.Array:
+    """The last microsecond of each instant."""
+    return pa.array((np.asarray(times.cast(pa.int64())) + 1) * chronon - 1)
+
+
 if __name__ == "__main__":
     with Engine() as own:
         serve(
             {
-                "tumbling": partial(_run, own, _tumbling),
-                "join": partial(_run, own, _join),
-                "top": partial(_run, own, _top),
+                "tumbling": partial(run_query, own, _tumbling),
+                "join": partial(run_query, own, _join),
+                "top": partial(run_query, own, _top),
             }
         )

@@ -1,4 +1,7 @@
-"""Writes the page with all figures: `python -m anabranch.bench.figures RESULTS COMMIT > PAGE`."""
+"""Writes the page with all figures: `python -m anabranch.bench.figures RESULTS COMMIT > PAGE`.
+
+Where a result is of another commit than `COMMIT`, a file `<bench>.commit` beside it says of which.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from anabranch.bench.figures.targets import TARGETS, shown_figure, target_rows
+from anabranch.bench.names import ABOUT
 from anabranch.runtime.spark.java import JavaMissingError, choose_java
 
 _HEAD = """\
@@ -20,19 +24,19 @@ Every benchmark in its full form, one after the other; `make figures` writes thi
 figures mean is told in [Benchmarks](../howto/benchmarks.md). Compare ratios, not absolute values:
 those depend on the machine.
 
-- commit: `{commit}`
+- {commits}
 - machine: {machine}
 """
 
 _TABLE = """\
-| benchmark | figure | target | here | reached |
-| --- | --- | --- | --- | --- |"""
+| benchmark | figure | target | here | reached | commit |
+| --- | --- | --- | --- | --- | --- |"""
 
 _OTHERS = """
 ## Figures without a target
 
-| benchmark | figure | here |
-| --- | --- | --- |"""
+| benchmark | figure | here | commit |
+| --- | --- | --- | --- |"""
 
 
 def read_figures(folder: Path) -> dict[str, dict[str, float]]:
@@ -47,24 +51,38 @@ def read_figures(folder: Path) -> dict[str, dict[str, float]]:
     return {name: found[name] for name in order if name in found}
 
 
-def page_of(figures: Mapping[str, Mapping[str, float]], commit: str) -> str:
-    """The page in Markdown."""
-    return "\n".join(_lines(figures, commit)) + "\n"
+def read_commits(folder: Path) -> dict[str, str]:
+    """The commits of those results that say theirs, by benchmark."""
+    return {file.stem: file.read_text(encoding="utf-8").strip() for file in folder.glob("*.commit")}
 
 
-def _lines(figures: Mapping[str, Mapping[str, float]], commit: str) -> Iterator[str]:
-    yield _HEAD.format(commit=commit, machine=_machine())
+def page_of(
+    figures: Mapping[str, Mapping[str, float]], commit: str, others: Mapping[str, str] | None = None
+) -> str:
+    """The page in Markdown; `others` are the commits of benchmarks that ran on another one."""
+    ran_on = {name: (others or {}).get(name, commit) for name in figures}
+    return "\n".join(_lines(figures, commit, ran_on)) + "\n"
+
+
+def _lines(
+    figures: Mapping[str, Mapping[str, float]], commit: str, ran_on: Mapping[str, str]
+) -> Iterator[str]:
+    one = set(ran_on.values()) <= {commit}
+    commits = f"commit: `{commit}`" if one else "several commits: each row names that of its figure"
+    yield _HEAD.format(commits=commits, machine=_machine())
     yield _TABLE
     for bench in TARGETS:
-        yield from (f"| {bench} {row}" for row in target_rows(bench, figures.get(bench, {})))
-    missing = [name for name in TARGETS if name not in figures]
+        own = figures.get(bench, {})
+        for name, row in zip(TARGETS[bench], target_rows(bench, own), strict=True):
+            yield f"| {bench} {row} {f'`{ran_on[bench]}`' if name in own else '-'} |"
+    missing = [name for name in ABOUT if name not in figures]
     if missing:
         yield f"\nNot measured in this run: {', '.join(missing)}."
     yield _OTHERS
     for bench, own in figures.items():
         for name, value in own.items():
             if name not in TARGETS.get(bench, {}):
-                yield f"| {bench} | `{name}` | {shown_figure(value)} |"
+                yield f"| {bench} | `{name}` | {shown_figure(value)} | `{ran_on[bench]}` |"
 
 
 def _machine() -> str:
@@ -96,4 +114,5 @@ def processor_model(about: Path = Path("/proc/cpuinfo")) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page_of(read_figures(Path(sys.argv[1])), sys.argv[2]))
+    results = Path(sys.argv[1])
+    sys.stdout.write(page_of(read_figures(results), sys.argv[2], read_commits(results)))

@@ -59,7 +59,14 @@ TARGETS: Final[Mapping[str, Mapping[str, Target]]] = {
     "operators": {
         "worst_vs_anchor": at_least(0.8),
         "worst_vs_anchor_small": at_least(0.5),
+        "join_vs_anchor": at_least(1),
+        "left_join_vs_anchor": at_least(1),
+        "top_k_vs_anchor": at_least(1),
+        "median_vs_anchor": at_least(1),
+        "count_window_vs_anchor": at_least(1),
+        "istream_vs_anchor": at_least(1),
         "adjusted_join": at_least(1),
+        "withdrawal_growth": at_most(2),
     },
     "merge": {
         "r3_per_s": at_least(2_000_000),

@@ -109,6 +109,8 @@ def _about(query: str, lines: Sequence[Line]) -> Iterator[str]:
     for comment in takewhile(lambda each: each.startswith("--"), text):
         yield comment.removeprefix("--").strip()
     for line in lines:
+        if line.get("measurement") == "form" and line["query"] == query:
+            yield f"\nThe fastest of Spark's forms counts: {line['chosen']}."
         if line.get("measurement") == query and "cannot" in line:
             yield f"\n{str(line['engine']).title()} cannot run it: {line['cannot']}."
         if line.get("measurement") == query and "problem" in line:

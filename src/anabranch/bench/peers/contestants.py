@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import run
@@ -19,6 +19,7 @@ CONSTRAINTS: Final = ROOT / "tests" / "bench" / "peer_jobs" / "constraints.txt"
 _DONE: Final = ".installed"
 
 OWN: Final = "anabranch"
+CSV: Final = "csv"
 _IN_WINDOWS: Final = (
     'SELECT * EXCLUDE (start, "end"), unnest(range((start + 1) // 10000000 - 1, '
     '("end" + 1) // 10000000 - 1)) AS w '
@@ -40,6 +41,7 @@ class Contestant:
 
     Attributes:
         name: What figures call it.
+        reads: The format of the files that it reads.
         module: The jobs, in `tests/bench/peer_jobs`.
         answer: A query of DuckDB over what a run wrote to a folder `{out}`.
         packages: What to install; nothing: it runs in our own environment.
@@ -49,6 +51,7 @@ class Contestant:
     name: str
     module: str
     answer: str
+    reads: str = "Parquet"
     packages: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,6 +104,7 @@ CONTESTANTS: Final = (
         name="flink",
         module="flink_job",
         answer="FROM read_csv('{out}/answer/*', header = false, names = [{columns}])",
+        reads="CSV",
         # All that SQL jobs need; what Flink needs for functions in Python is left out.
         packages=(
             "apache-flink",
@@ -119,6 +123,7 @@ CONTESTANTS: Final = (
         name="pathway",
         module="pathway_job",
         answer="FROM read_csv('{out}/answer.csv', header = true)",
+        reads="CSV",
         packages=("pathway",),
     ),
     Contestant(
@@ -128,3 +133,16 @@ CONTESTANTS: Final = (
         packages=("bytewax", "pyarrow"),
     ),
 )
+
+CONTROL: Final = Contestant(name=CSV, module="own_csv_job", answer=_IN_WINDOWS, reads="CSV")
+"""Anabranch over the files of those who read CSV: no contestant, but what the format costs."""
+
+
+def csv_readers(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The peers of these names, or of all, that read CSV.
+
+    >>> csv_readers(None), csv_readers(["spark", "flink"]), csv_readers(["spark"])
+    (('flink', 'pathway'), ('flink',), ())
+    """
+    every = (each.name for each in CONTESTANTS if each.reads == "CSV")
+    return tuple(name for name in every if names is None or name in names)

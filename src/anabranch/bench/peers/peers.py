@@ -11,20 +11,29 @@ from pathlib import Path
 from typing import Final, final
 
 from anabranch.bench.checkout import from_checkout
-from anabranch.bench.peers.contestants import CONTESTANTS, OWN, Contestant
+from anabranch.bench.peers.contestants import (
+    CONTESTANTS,
+    CONTROL,
+    CSV,
+    OWN,
+    Contestant,
+    csv_readers,
+)
 from anabranch.bench.peers.jobs import TABLES, verdict, write_inputs
 from anabranch.bench.peers.process import JobProcess, JobTime, job_process
 from anabranch.bench.report import Form, Report
+from anabranch.bench.warming import warm_up
 from anabranch.errors import PlanError, QueryError
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PeersSize:
-    """How much is measured; runs before the last `repeats` warm the engine up.
+    """How much is measured.
 
-    An engine whose first run takes more than `slow_seconds` is warm after it, and the next one
-    counts.
+    Before anything counts, an engine runs a job up to `warm_ups` times, until that is no faster
+    than before. One whose first run takes more than `slow_seconds` is warm after it, and only the
+    next run counts.
     """
 
     rows: int
@@ -35,7 +44,7 @@ class PeersSize:
 
 
 SIZES: Final[Mapping[Form, PeersSize]] = {
-    "full": PeersSize(rows=4_000_000, files=16, warm_ups=3, repeats=3),
+    "full": PeersSize(rows=4_000_000, files=16, warm_ups=6, repeats=3),
     "quick": PeersSize(rows=800_000, files=8, warm_ups=1, repeats=1),
     "smoke": PeersSize(rows=4_000, files=2, warm_ups=0, repeats=1),
 }
@@ -60,13 +69,18 @@ def peers(report: Report, peers: Sequence[str] | None = None) -> None:
     `<job>_<engine>_right` is 1 for a right answer, else a line says what it gave;
     `worst_vs_peers`, `worst_cpu_vs_peers`; `ahead`, the share of pairs of a job and a peer in
     which we are ahead in both; `pairs`, how many of these there are, since a peer that is missing
-    or has failed is in none of them.
+    or has failed is in none of them. `<job>_csv_rows_per_s` is our rate over the CSV files of the
+    peers that read no Parquet, and `<job>_csv_vs_<peer>` compares it with theirs: a control, which
+    is no part of the other figures.
     """
     from_checkout("peers", bench="peers")
     size = SIZES[report.form]
     wanted = (len(CONTESTANTS) - 1 if peers is None else len(set(peers))) * len(TABLES)
     report.measured("setup", form=report.form, rows=size.rows, pairs=wanted)
     chosen = list(_present(report, peers))
+    if csv_readers(peers):
+        # Beside our own run over Parquet.
+        chosen.insert(1, CONTROL)
     root = Path(tempfile.mkdtemp(prefix="anabranch-bench-"))
     try:
         folder = root / "input"
@@ -133,22 +147,28 @@ def _job(
 ) -> PeerResult:
     runs: list[JobTime] = []
     out = root / job / contestant.name
-    warm_ups, repeats = size.warm_ups, size.repeats
-    while len(runs) < warm_ups + repeats:
-        number = len(runs)
-        one = process.run(job, out / f"run-{number}")
-        if number == 0 and one.seconds > size.slow_seconds:
-            warm_ups, repeats = min(warm_ups, 1), 1
-        is_warm_up = number < warm_ups
+
+    def measured(**numbered: int) -> float:
+        one = process.run(job, out / f"run-{len(runs)}")
+        runs.append(one)
         report.measured(
             job,
             engine=contestant.name,
-            **({"warm_up": number} if is_warm_up else {"repeat": number - warm_ups}),
+            **numbered,
             seconds=round(one.seconds, 3),
             cpu_seconds=round(one.cpu_seconds, 2),
             p99_seconds=round(one.p99_seconds, 3),
         )
-        runs.append(one)
+        return 1 / one.seconds
+
+    repeats = size.repeats
+    for _ in warm_up(lambda number: measured(warm_up=number), size.warm_ups):
+        if runs[0].seconds > size.slow_seconds:
+            repeats = 1
+            break
+    warm_ups = len(runs)
+    for repeat in range(repeats):
+        measured(repeat=repeat)
     peak = max(process.memory, default=0)
     process.answer()
     answered = contestant.answered(job, out / f"run-{len(runs) - 1}")
@@ -183,13 +203,16 @@ def _figures(report: Report, reached: Mapping[tuple[str, str], PeerResult]) -> N
     speeds, costs = [], []
     for (job, name), result in reached.items():
         own = reached.get((job, OWN))
-        if name == OWN or own is None:
+        if name in (OWN, CSV) or own is None:
             continue
         speeds.append(own.rows_per_s / result.rows_per_s)
         costs.append(result.cpu_per_million / max(own.cpu_per_million, 1e-9))
         report.figure(f"{job}_vs_{name}", speeds[-1])
         report.figure(f"{job}_cpu_vs_{name}", costs[-1])
         report.figure(f"{job}_p99_vs_{name}", result.p99_seconds / max(own.p99_seconds, 1e-9))
+        control = reached.get((job, CSV))
+        if control is not None and name in csv_readers(None):
+            report.figure(f"{job}_csv_vs_{name}", control.rows_per_s / result.rows_per_s)
     report.figure("pairs", len(speeds))
     if speeds:
         report.figure("worst_vs_peers", min(speeds))

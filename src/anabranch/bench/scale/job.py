@@ -1,4 +1,4 @@
-"""One run of `bench scale`: ROWS WORK MASTER FILES SHARDS, and `tasks` or `anywhere`."""
+"""One run of `bench scale`: ROWS WORK MASTER FILES SHARDS `tasks`|`anywhere` `pinned`|`free`."""
 
 from __future__ import annotations
 
@@ -72,9 +72,10 @@ def _note(run: Run, seen: dict[int, dict[str, float]]) -> None:
             seen[each["batch"]] = {"rows": each["rows_in"], "seconds": spent / 1000}
 
 
-def _run(given: str, out: str, spark: str, several: str, split: str, where: str) -> None:
+def _run(given: str, out: str, spark: str, several: str, split: str, where: str, held: str) -> None:
     """The job by the words of a command line."""
-    stay_on(cores_of(spark))
+    if held == "pinned":
+        stay_on(cores_of(spark))
     main(Path(given), Path(out), spark, int(several), int(split), in_tasks=where == "tasks")
 
 

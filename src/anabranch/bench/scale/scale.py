@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, final
@@ -38,9 +38,10 @@ class ScaleSize:
     """How much is measured: batches of so many rows each, and how often throughput is.
 
     Batches for throughput are `times` as large: cores share the rows of a batch, not what a batch
-    costs by itself. `day` is the number of small batches that stand for a day. What a shard costs
-    is measured with so many `shards`. A stream with many `keys` has `key_batches`, and a group of
-    queries has so many `queries`.
+    costs by itself. `day` is the number of small batches that stand for a day. What a shard with
+    rows costs is measured with so many `shards`, of which none rests: there are many more keys.
+    With `most_shards`, most have no key and rest. A stream with many `keys` has `key_batches`, and
+    a group of queries has so many `queries`.
     """
 
     rows_per_batch: int
@@ -51,6 +52,7 @@ class ScaleSize:
     repeats: int
     masters: tuple[str, ...]
     shards: int
+    most_shards: int
     keys: int
     key_batches: int
     queries: int
@@ -65,7 +67,8 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         day=24 * 60,
         repeats=3,
         masters=MASTERS,
-        shards=4_096,
+        shards=128,
+        most_shards=4_096,
         keys=10_000_000,
         key_batches=30,
         queries=500,
@@ -78,7 +81,8 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         day=0,
         repeats=1,
         masters=MASTERS[:2],
-        shards=512,
+        shards=128,
+        most_shards=512,
         keys=1_000_000,
         key_batches=8,
         queries=50,
@@ -92,6 +96,7 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
         repeats=1,
         masters=MASTERS[:2],
         shards=8,
+        most_shards=16,
         keys=500,
         key_batches=5,
         queries=4,
@@ -102,7 +107,8 @@ SIZES: Final[Mapping[Form, ScaleSize]] = {
 def scale(report: Report) -> None:
     """A windowed count per key, batch by batch, every run in a process of its own.
 
-    A run on one core has one: its process, Java and workers included, is kept on it.
+    A run on one core has one: its process, Java and workers included, is kept on it. One more run
+    on `local[1]`, which is not kept there, says what that does.
 
     Figures: `local2_over_local1` and `cluster_over_local1` (throughput), `cost_50m_over_1m` (time
     per event in the middle of a long stream over that near its beginning, without the first
@@ -119,6 +125,7 @@ def scale(report: Report) -> None:
     try:
         _write(root / "rows", size.batches * size.times, size)
         speeds = {master: _throughput(report, root, master, size) for master in size.masters}
+        _not_pinned(report, root, size)
         report.figure("local2_over_local1", speeds["local[2]"] / speeds["local[1]"])
         if MASTERS[2] in speeds:
             report.figure("cluster_over_local1", speeds[MASTERS[2]] / speeds["local[1]"])
@@ -150,11 +157,26 @@ def _throughput(report: Report, root: Path, master: str, size: ScaleSize) -> flo
         files = FILES * size.times
         work = root / f"{len(master)}-{repeat}"
         batches, _ = _run(root / "rows", work, master, files, in_tasks=True)
-        # While Java still compiles, it competes with the tasks for the cores.
-        rates.append(speed(batches[len(batches) // 2 :]))
+        rates.append(_warm_speed(batches))
         report.measured(master, repeat=repeat, rows_per_s=round(rates[-1]), batches=batches)
     report.figure(f"{master}_rows_per_s", statistics.median(rates))
     return statistics.median(rates)
+
+
+def _not_pinned(report: Report, root: Path, size: ScaleSize) -> None:
+    """The rate on `local[1]` where Java's compilers and the planner may use all other cores."""
+    files = FILES * size.times
+    batches, _ = _run(root / "rows", root / "free", "local[1]", files, in_tasks=True, pinned=False)
+    rate = round(_warm_speed(batches))
+    report.measured("local[1] not pinned", rows_per_s=rate, batches=batches)
+
+
+def _warm_speed(batches: Sequence[Mapping[str, float]]) -> float:
+    """Rows per second, the median of the later batches.
+
+    While Java still compiles, it competes with the tasks for the cores.
+    """
+    return speed(batches[len(batches) // 2 :])
 
 
 def _model(report: Report, root: Path, size: ScaleSize, speeds: Mapping[str, float]) -> None:
@@ -163,11 +185,18 @@ def _model(report: Report, root: Path, size: ScaleSize, speeds: Mapping[str, flo
     few = max(1, FILES * size.times // 4)
     small, seconds = _middle(report, root / "rows", root, few, size.repeats)
     model = BatchModel.through((small, seconds), (large, large / speeds["local[1]"]))
-    shards = size.shards - SHARDS
-    # Thousands of shards make batches of seconds: a few of them do.
+    # As many batches as of the large ones.
     _link(root / "rows", root / "part", few * max(2, size.batches))
     _, many = _middle(report, root / "part", root, few, size.repeats, size.shards)
-    model = replace(model, shard=max(0.0, (many - seconds) / shards))
+    model = replace(model, shard=max(0.0, (many - seconds) / (size.shards - SHARDS)))
+    _, most = _middle(report, root / "part", root, few, 1, size.most_shards)
+    report.measured(
+        "most shards",
+        shards=size.most_shards,
+        batch_s=round(most, 4),
+        batch_s_with_two=round(seconds, 4),
+        over_two=round(most / seconds, 3),
+    )
     predicted = model.speed_up(large, 2)
     measured = speeds["local[2]"] / speeds["local[1]"]
     report.measured("model", floor_s=model.floor, row_s=model.row, shard_s=model.shard)
@@ -198,12 +227,12 @@ def _middle(
     for repeat in range(repeats):
         work = root / f"model-{files}-{shards}-{repeat}"
         batches, _ = _run(rows, work, "local[1]", files, in_tasks=True, shards=shards)
-        warm = batches[len(batches) // 2 :]
-        seconds.append(statistics.median(each["seconds"] for each in warm))
+        count = batches[-1]["rows"]
+        seconds.append(count / _warm_speed(batches))
         report.measured(
             "middle", repeat=repeat, files=files, shards=shards, batch_s=round(seconds[-1], 4)
         )
-    return int(warm[0]["rows"]), statistics.median(seconds)
+    return int(count), statistics.median(seconds)
 
 
 def _link(rows: Path, folder: Path, files: int) -> None:
@@ -281,13 +310,15 @@ def _run(
     *,
     in_tasks: bool = False,
     shards: int = SHARDS,
+    pinned: bool = True,
 ) -> tuple[list[dict[str, float]], list[int]]:
     """The batches of a run in a process of its own, and what memory it had all the while.
 
-    With `in_tasks` no batch runs in the driver, which has one core.
+    With `in_tasks` no batch runs in the driver, which has one core. A run that is `pinned` has as
+    many cores as its master says.
     """
-    where = "tasks" if in_tasks else "anywhere"
-    words = (str(rows), str(work), master, str(files), str(shards), where)
+    how = ("tasks" if in_tasks else "anywhere", "pinned" if pinned else "free")
+    words = (str(rows), str(work), master, str(files), str(shards), *how)
     batches, memory = run_job("anabranch.bench.scale.job", *words)
     shutil.rmtree(work, ignore_errors=True)
     return batches, memory
