@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.e2e.revised_queries import assert_legal
+from tests.e2e.waiting import PATIENCE, until
 
 from anabranch.engine import Engine
 from anabranch.model.elements import Adjust, Element, Insert, Stable, batch_of, element_json
@@ -28,9 +28,6 @@ from anabranch.testing import meaning
 from anabranch.testing.oracle import history_of
 
 pytestmark = pytest.mark.spark
-
-PATIENCE = 120
-"""Seconds."""
 
 # Rows (key, value, time) in the order of their files; from the second file on some come too late.
 FILES = (
@@ -196,11 +193,3 @@ def test_a_query_runs_on_while_its_past_is_replayed(
 def has_read(run: Run, rows: int) -> bool:
     read: int = sum(each["rows_in"] for each in run.metrics())
     return read >= rows
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens in another thread."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.02)

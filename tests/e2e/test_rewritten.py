@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.e2e.waiting import until
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
@@ -32,13 +31,6 @@ def write(day: int, price: float) -> None:
     pq.write_table(pa.table(rows), f"sales/{day}.parquet")
 
 
-def await_that(is_so: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.05)
-
-
 def started(engine: Engine, *, now: bool = False) -> Run:
     query = engine.sql(QUERY)
     assert isinstance(query, Stream)
@@ -58,7 +50,7 @@ def test_a_file_that_is_written_again_is_told_while_the_query_runs_and_once(
     with caplog.at_level(logging.WARNING, logger="anabranch"), started(engine) as run:
         run.drain()
         write(1, 50.0)
-        await_that(lambda: run.totals["sources"]["Sale"].get("rewritten") == 1)
+        until(lambda: run.totals["sources"]["Sale"].get("rewritten") == 1)
         write(3, 7.0)
         run.drain()
         # Neither is the file read again, nor is anything else lost.

@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.changed_group import NEW, OLD, OUTS, script, wanted
 from tests.e2e.changed_queries import DECLARED, declare, feed, instants, snapshot
 from tests.e2e.revised_queries import assert_legal
+from tests.e2e.waiting import PATIENCE, until
 from typer.testing import CliRunner
 
 from anabranch.cli.app import app
@@ -20,7 +21,6 @@ from anabranch.runtime.query.run import Run
 
 pytestmark = pytest.mark.spark
 
-PATIENCE = 120.0
 ROWS = 600
 
 
@@ -54,8 +54,9 @@ def test_an_edited_stream_changes_all_queries_over_it(engine: Engine, tmp_path: 
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     assert (said["state"], said["output"], said["others"]) == ("switched", 0, [1])
-    # The stream runs once before T, and once from T on.
-    assert states(runs[0]) == at_first + 1
+    # The stream runs once before T, and once from T on. The command sees the record of the change,
+    # which is written before the query goes over to the new plan.
+    until(lambda: states(runs[0]) == at_first + 1)
     feed(runs[0], tmp_path, range(3, 8), ROWS)
     assert states(runs[0]) == at_first
     assert runs[0].execution.query.runId == before
