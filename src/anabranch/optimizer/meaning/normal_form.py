@@ -44,6 +44,7 @@ from anabranch.algebra.union import Union
 from anabranch.expressions.expression import Expression
 from anabranch.optimizer.meaning.conditions import (
     Form,
+    Spelling,
     conditions_of,
     form_of,
     with_columns,
@@ -75,7 +76,8 @@ class NormalForm(NamedTuple):
 class NormalForms:
     """Remembers the forms of plans, so that they can be compared with each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: Spelling = "one") -> None:
+        self._spelling: Final = spelling
         self._numbers: dict[Hashable, int] = {}
         # Each with its node, whose `id` would else be free for another one.
         self._known: dict[int, tuple[Node, NormalForm]] = {}
@@ -114,6 +116,9 @@ class NormalForms:
     def _number(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
+    def _form_of(self, expression: Expression, columns: Mapping[str, int]) -> Form:
+        return form_of(expression, columns, self._spelling)
+
     def _as_written(self, node: Node) -> NormalForm:
         inputs = [self.of(each) for each in node.inputs]
         named = tuple(
@@ -129,11 +134,11 @@ class NormalForms:
     def _filtered(self, node: Filter) -> NormalForm:
         below = self.of(node.input)
         columns = dict(zip(node.input.schema.names, below.columns))
-        conditions = conditions_of(node.predicate, columns)
+        conditions = conditions_of(node.predicate, columns, self._spelling)
         if conditions is not None:
             return below._replace(conditions=below.conditions | conditions)
         # It may fail, so it sees the rows that it was written for, and is evaluated as written.
-        base = self._number(("filter", below.key, form_of(node.predicate, columns)))
+        base = self._number(("filter", below.key, self._form_of(node.predicate, columns)))
         return NormalForm(base, frozenset(), below.columns)
 
     def _mapped(self, node: Map) -> NormalForm:
@@ -142,16 +147,18 @@ class NormalForms:
         taken = [each.is_column for _, each in node.columns]
         if None not in taken and sorted(map(str, taken)) == sorted(node.input.schema.names):
             return below._replace(columns=tuple(columns[str(name)] for name in taken))
-        forms = self._distinguished(form_of(each, columns) for _, each in node.columns)
+        forms = self._distinguished(self._form_of(each, columns) for _, each in node.columns)
         base = self._number(("map", below.key, frozenset(forms)))
         return NormalForm(base, frozenset(), tuple(forms))
 
     def _aggregated(self, node: Aggregation) -> NormalForm:
         below = self.of(node.input)
         columns = dict(zip(node.input.schema.names, below.columns))
-        groups = self._distinguished(("group", form_of(key, columns)) for _, key in node.group_by)
+        groups = self._distinguished(
+            ("group", self._form_of(key, columns)) for _, key in node.group_by
+        )
         calls = self._distinguished(
-            ("aggregate", *_parts(call, columns)) for _, call in node.aggregates
+            ("aggregate", *_parts(call, columns, self._spelling)) for _, call in node.aggregates
         )
         base = self._number(("aggregation", below.key, frozenset(groups), frozenset(calls)))
         return NormalForm(base, frozenset(), (*groups, *calls))
@@ -193,7 +200,8 @@ class NormalForms:
         names = (*node.left.schema.names, *node.right.schema.names)
         conditions: frozenset[Form] | None = frozenset()
         if node.predicate is not None:
-            conditions = conditions_of(node.predicate, dict(zip(names, (*mine, *theirs))))
+            columns_ = dict(zip(names, (*mine, *theirs)))
+            conditions = conditions_of(node.predicate, columns_, self._spelling)
         if conditions is None:
             return self._as_written(node)
         kind = "left" if node.kind == "right" else node.kind
@@ -221,7 +229,7 @@ class NormalForms:
             with_columns(each, own) for own, form in zip(written, forms) for each in form.conditions
         ]
         for predicate in _predicates(node):
-            found = conditions_of(predicate, by_name)
+            found = conditions_of(predicate, by_name, self._spelling)
             if found is None:
                 return None
             conditions += found
@@ -249,11 +257,11 @@ def sees_events(node: Node) -> bool:
     return isinstance(node, ApplyOperator | Merge)
 
 
-def _parts(value: Any, columns: Mapping[str, int]) -> Iterator[Hashable]:
+def _parts(value: Any, columns: Mapping[str, int], spelling: Spelling) -> Iterator[Hashable]:
     """All fields of a value, with the forms of expressions among them."""
     for field in fields(value):
         part = getattr(value, field.name)
-        yield form_of(part, columns) if isinstance(part, Expression) else part
+        yield form_of(part, columns, spelling) if isinstance(part, Expression) else part
 
 
 def _orders(forms: Sequence[NormalForm]) -> Iterator[tuple[int, ...]]:

@@ -10,6 +10,7 @@ from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
 from anabranch.optimizer.interning import Interner
+from anabranch.optimizer.meaning.conditions import Spelling
 from anabranch.optimizer.meaning.normal_form import NormalForm, NormalForms, sees_events
 from anabranch.optimizer.sharing import is_worthwhile
 
@@ -17,9 +18,9 @@ from anabranch.optimizer.sharing import is_worthwhile
 class Unifier:
     """Plans that are known already, and plans over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: Spelling = "one") -> None:
         self._interner = Interner()
-        self._forms = NormalForms()
+        self._forms = NormalForms(spelling)
         self._first: dict[object, tuple[Node, Node]] = {}
         self._worthwhile: dict[int, bool] = {}
 
@@ -74,13 +75,13 @@ class Unifier:
         return found
 
 
-def unify(plans: Sequence[Node]) -> list[Node]:
+def unify(plans: Sequence[Node], spelling: Spelling = "one") -> list[Node]:
     """Plans that have equal sub-plans where theirs mean the same; the first stays as it is.
 
     Of parts that mean the same, the one in the earliest plan is taken; where its columns have
     another order or other names, a map brings them into theirs.
     """
-    unifier = Unifier()
+    unifier = Unifier(spelling)
     found: list[Node] = []
     for plan in plans:
         found.append(unifier.over_known(plan))
@@ -88,9 +89,11 @@ def unify(plans: Sequence[Node]) -> list[Node]:
     return found
 
 
-def put_in_place(plan: Node, known: Iterable[tuple[Node, Node]]) -> Node:
+def put_in_place(
+    plan: Node, known: Iterable[tuple[Node, Node]], spelling: Spelling = "one"
+) -> Node:
     """The plan with a leaf in the place of every part that means the same as a known plan."""
-    unifier = Unifier()
+    unifier = Unifier(spelling)
     for node, leaf in known:
         unifier.add(node, leaf)
     return unifier.over_known(plan)
