@@ -126,6 +126,27 @@ def test_a_group_of_an_earlier_version_resumes_as_it_shared(engine: Engine, tmp_
     assert found.queries[1].optimized.steps[0].rule == "share_equal_parts"
 
 
+def test_a_join_of_two_streams_is_read_by_a_join_of_three(engine: Engine, tmp_path: Path) -> None:
+    queries = [
+        engine.sql(PAIRS["a join"][0]),
+        engine.sql(
+            "SELECT o.price, s.amount FROM Bid WINDOW(RANGE 20) AS o, Bid WINDOW(RANGE 10) AS b, "
+            "Sale WINDOW(RANGE 5) AS s WHERE o.itemID = b.itemID AND s.item = b.itemID"
+        ),
+    ]
+    planned = plan_queries(queries)
+    assert stateful(planned) == 2
+    assert planned.queries[1].optimized.steps[0].rule == "share_equal_parts"
+    # An earlier version computed both joins of the second query by themselves.
+    checkpoint = str(tmp_path / "checkpoint")
+    begun = plan_queries(queries, sharing="earlier").physical
+    assert plan_fingerprint(begun) != plan_fingerprint(planned.physical)
+    record = QueryRecord(plan=plan_fingerprint(begun), query="q", shards=2, routed=True)
+    write_query_record(Folder.at(checkpoint), record)
+    found = plan_queries(queries, checkpoint=checkpoint).physical
+    assert plan_fingerprint(found) == plan_fingerprint(begun)
+
+
 def test_as_written_shares_what_is_written_alike_only(engine: Engine) -> None:
     queries = pair(engine, "a condition")
     planned = plan_queries(queries, plan="as-written")

@@ -20,7 +20,7 @@ from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import Optimized
-from anabranch.optimizer.meaning.sharing import SHARED_LESS, SPELLINGS, Sharing
+from anabranch.optimizer.meaning.sharing import SHARED_LESS, Sharing
 from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
 from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics, SourceStatistics
@@ -238,11 +238,11 @@ def plan_queries(
         PlanError: There is no way to run them.
     """
     sharing = "text" if plan == "as-written" else sharing
-    over, common = _with_common_parts(queries, published, sharing)
-    sources = {name: source for _, each in over for name, source in each.items()}
-    files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
     if statistics is None and checkpoint is not None:
         statistics = read_priced_with(checkpoint)
+    over, common = _with_common_parts(queries, published, sharing, statistics)
+    sources = {name: source for _, each in over for name, source in each.items()}
+    files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
     optimized = _optimized(common, plan, statistics)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
@@ -289,7 +289,7 @@ def plan_queries(
     if sharing != "meaning" or checkpoint is None:
         return planned
     for other in SHARED_LESS:
-        if _with_common_parts(queries, published, other)[1] == common:
+        if _with_common_parts(queries, published, other, statistics)[1] == common:
             continue
         again = partial(plan_queries, queries, emit=emit, plan=plan, checkpoint=checkpoint)
         apart = cache(partial(again, published=published, sharing=other, statistics=statistics))
@@ -309,7 +309,10 @@ def _as_compiled(planned: PlannedQueries) -> tuple[PhysicalPlan, Callable[[], Ph
 
 
 def _with_common_parts(
-    queries: Sequence[AskedQuery], published: Sequence[Published], sharing: Sharing
+    queries: Sequence[AskedQuery],
+    published: Sequence[Published],
+    sharing: Sharing,
+    statistics: PlanStatistics | None,
 ) -> tuple[list[tuple[Node, Mapping[str, Any]]], list[Node]]:
     """Queries over what others publish, each with its sources; and these with common parts."""
     over = [_over_published(query, published, sharing) for query in queries]
@@ -317,7 +320,7 @@ def _with_common_parts(
     nodes = [node for node, _ in over]
     if sharing == "text" or len(nodes) == 1:
         return over, nodes
-    return over, unify(nodes, SPELLINGS[sharing])
+    return over, unify(nodes, sharing, statistics)
 
 
 def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:

@@ -76,6 +76,14 @@ def with_columns(form: Form, columns: Mapping[str, int] | Mapping[int, int]) -> 
     return _sorted_again(_replaced(form, columns))
 
 
+def columns_in(form: Form) -> frozenset[object]:
+    """The ids of all columns in a normal form."""
+    if form[:1] == (COLUMN,):
+        return frozenset(form[1:2])
+    inner = (columns_in(each) for each in form if isinstance(each, tuple))
+    return frozenset().union(*inner)
+
+
 @lru_cache(maxsize=8192)
 def spelled_once(expression: Expression) -> exp.Expr | None:
     """The tree of an expression in its one spelling; None if it may fail for a row."""

@@ -9,7 +9,7 @@ from typing import Any, final
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.optimizer.leaves import cut_off, leaf_for
-from anabranch.optimizer.meaning.sharing import SPELLINGS, Sharing
+from anabranch.optimizer.meaning.sharing import Sharing
 from anabranch.optimizer.meaning.unify import put_in_place
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
@@ -50,7 +50,7 @@ def reuse(
     usable = [each for each in published if archived.isdisjoint(_leaves(each.node))]
     if sharing != "text":
         known = [(each.node, each.leaf) for each in usable]
-        node = put_in_place(node, known, SPELLINGS[sharing])
+        node = put_in_place(node, known, sharing)
     found = cut_off(node, {each.node: each.leaf for each in usable})
     every = {**sources, **{each.leaf.name: each.source for each in usable}}
     return found, {name: every[name] for name in dict.fromkeys(_leaves(found))}
