@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from anabranch.algebra.join import Join
 from anabranch.engine import Engine, Stream
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.kernels.plan.local_runner import LocalRunner
@@ -145,6 +146,23 @@ def test_a_join_of_two_streams_is_read_by_a_join_of_three(engine: Engine, tmp_pa
     write_query_record(Folder.at(checkpoint), record)
     found = plan_queries(queries, checkpoint=checkpoint).physical
     assert plan_fingerprint(found) == plan_fingerprint(begun)
+
+
+def test_queries_that_join_by_where_share_the_join(engine: Engine) -> None:
+    """What both have as they are written is a product, with a row for every pair."""
+    text = (
+        "SELECT b.price, s.amount FROM Bid WINDOW(RANGE 10) AS b, Sale WINDOW(RANGE 5) AS s "
+        "WHERE b.itemID = s.item AND price > "
+    )
+    queries = [engine.sql(f"{text}{least}") for least in (1, 2)]
+    planned = plan_queries(queries)
+    joins = [
+        {node for node in query.optimized.node.walk() if isinstance(node, Join)}
+        for query in planned.queries
+    ]
+    (shared,) = joins[0] | joins[1]
+    assert shared.predicate is not None
+    assert stateful(planned) == 1
 
 
 def test_as_written_shares_what_is_written_alike_only(engine: Engine) -> None:

@@ -20,6 +20,7 @@ from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import Optimized
+from anabranch.optimizer.meaning.products import without_products
 from anabranch.optimizer.meaning.sharing import SHARED_LESS, Sharing
 from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
@@ -320,6 +321,8 @@ def _with_common_parts(
     nodes = [node for node, _ in over]
     if sharing == "text" or len(nodes) == 1:
         return over, nodes
+    if sharing == "meaning":
+        nodes = [without_products(node) for node in nodes]
     return over, unify(nodes, sharing, statistics)
 
 
@@ -415,7 +418,7 @@ def _with_sharing(found: Optimized, query: AskedQuery, shared: Node, one: Node) 
     """That results or parts of another query are used is a step, the first."""
     steps = found.steps
     written = with_log_events(query.node, query.sources)
-    if one != shared:
+    if one not in (shared, without_products(shared)):
         steps = (Step("share_equal_parts", shared.label, one.label), *steps)
     if written != shared:
         steps = (Step("read_published_results", written.label, shared.label), *steps)
