@@ -38,7 +38,7 @@ MOST_PRICED: Final = 4
 """Of known joins within a join, at most so many are priced, those of most inputs first."""
 
 
-class Part(NamedTuple):
+class JoinedPart(NamedTuple):
     """A known join within a join.
 
     Attributes:
@@ -79,7 +79,7 @@ def _parts(
     joined: JoinedInputs,
     known: Iterable[tuple[Node, Node]],
     forms: NormalForms,
-) -> Iterator[Part]:
+) -> Iterator[JoinedPart]:
     """Known joins within a join, that it has not as a part already; those of most inputs first."""
     bases = Counter(form.base for form in joined.forms)
     found: list[tuple[int, int, Node, Node]] = []
@@ -99,7 +99,7 @@ def _parts(
             yield part._replace(known=stands_for)
 
 
-def _part(joined: JoinedInputs, known: Node, forms: NormalForms) -> Part | None:
+def _part(joined: JoinedInputs, known: Node, forms: NormalForms) -> JoinedPart | None:
     form = forms.of(known)
     own = forms.bases_of(form)
     assert own is not None
@@ -116,7 +116,7 @@ def _part(joined: JoinedInputs, known: Node, forms: NormalForms) -> Part | None:
         if filtered | said >= form.conditions:
             by_id = dict(zip(form.columns, known.schema.names))
             names = {name: by_id[ids[each]] for name, each in joined.columns.items() if each in ids}
-            return Part(known, names, frozenset(order), left)
+            return JoinedPart(known, names, frozenset(order), left)
     return None
 
 
@@ -150,7 +150,7 @@ def _conditions_left(
     return tuple(left), said
 
 
-def _pays(node: Node, joined: JoinedInputs, part: Part, model: CostModel) -> bool:
+def _pays(node: Node, joined: JoinedInputs, part: JoinedPart, model: CostModel) -> bool:
     """Whether a join over a known one costs no more.
 
     What both read costs nothing here, nor do other names and another order of columns: no row is
@@ -182,7 +182,7 @@ def _expected(node: Node, model: CostModel) -> SourceStatistics:
     )
 
 
-def _built(node: Node, part: Part, leaves: Sequence[Node]) -> Node:
+def _built(node: Node, part: JoinedPart, leaves: Sequence[Node]) -> Node:
     """The join over a known one, with its columns in their order."""
     found = _joined(_renamed(part), part, leaves)
     if found.schema.names == node.schema.names:
@@ -193,7 +193,7 @@ def _built(node: Node, part: Part, leaves: Sequence[Node]) -> Node:
     )
 
 
-def _renamed(part: Part) -> Node:
+def _renamed(part: JoinedPart) -> Node:
     if list(part.names.items()) == [(name, name) for name in part.known.schema.names]:
         return part.known
     columns = tuple(
@@ -202,7 +202,7 @@ def _renamed(part: Part) -> Node:
     return Map(input=part.known, columns=columns)
 
 
-def _joined(shared: Node, part: Part, leaves: Sequence[Node]) -> Node:
+def _joined(shared: Node, part: JoinedPart, leaves: Sequence[Node]) -> Node:
     """A known join with the other inputs one by one, connected ones first."""
     found, conditions = _filtered(shared, part.left)
     waiting = [each for at, each in enumerate(leaves) if at not in part.inside]
