@@ -6,9 +6,9 @@ arguments for the same options. So what is explained is what is started.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from anabranch.algebra.analysis.reach import way_of_change
@@ -20,6 +20,8 @@ from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.driver import Optimized
+from anabranch.optimizer.meaning.products import without_products
+from anabranch.optimizer.meaning.sharing import SHARED_LESS, Sharing
 from anabranch.optimizer.meaning.unify import unify
 from anabranch.optimizer.normalizer import Step
 from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics, SourceStatistics
@@ -216,7 +218,7 @@ def plan_queries(
     plan: PlanChoice = "optimized",
     checkpoint: str | None = None,
     published: Sequence[Published] = (),
-    by_meaning: bool = True,
+    sharing: Sharing = "meaning",
     statistics: PlanStatistics | None = None,
 ) -> PlannedQueries:
     """Plan queries that run together; nothing is started, and no query is refused.
@@ -229,22 +231,19 @@ def plan_queries(
         checkpoint: The folder of a query that may resume: it keeps its lookup tables, and the
             expectations that its plan was chosen by, so that it gets the same plan.
         published: Results of other queries that may be read in place of sub-plans.
-        by_meaning: Share what means the same; else only what is written alike. Where the state in
-            the checkpoint was written by queries that shared less, so do these.
+        sharing: What counts as the same. Where the state in the checkpoint was written by queries
+            that shared less, so do these.
         statistics: What plans are priced by instead.
 
     Raises:
         PlanError: There is no way to run them.
     """
-    by_meaning = by_meaning and plan != "as-written"
-    over = [_over_published(query, published, by_meaning) for query in queries]
-    over = [(with_log_events(node, own), own) for node, own in over]
-    shared = [node for node, _ in over]
-    common = unify(shared) if by_meaning and len(shared) > 1 else shared
-    sources = {name: source for _, each in over for name, source in each.items()}
-    files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
+    sharing = "text" if plan == "as-written" else sharing
     if statistics is None and checkpoint is not None:
         statistics = read_priced_with(checkpoint)
+    over, common = _with_common_parts(queries, published, sharing, statistics)
+    sources = {name: source for _, each in over for name, source in each.items()}
+    files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
     optimized = _optimized(common, plan, statistics)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
@@ -288,23 +287,43 @@ def plan_queries(
         swaps=swaps,
         priced=_priced(common, statistics),
     )
-    if not by_meaning or (common == shared and not published):
+    if sharing != "meaning" or checkpoint is None:
         return planned
-    apart = cache(
-        lambda: plan_queries(
-            queries,
-            emit=emit,
-            plan=plan,
-            checkpoint=checkpoint,
-            published=published,
-            by_meaning=False,
-            statistics=statistics,
-        )
-    )
-    mine = (planned.physical, planned.older)
-    if resumes_better(checkpoint, mine, lambda: (apart().physical, apart().older)):
-        return apart()
+    for other in SHARED_LESS:
+        if _with_common_parts(queries, published, other, statistics)[1] == common:
+            continue
+        again = partial(plan_queries, queries, emit=emit, plan=plan, checkpoint=checkpoint)
+        apart = cache(partial(again, published=published, sharing=other, statistics=statistics))
+        if resumes_better(checkpoint, _as_compiled(planned), _later(apart)):
+            planned = apart()
     return planned
+
+
+def _later(
+    plan: Callable[[], PlannedQueries],
+) -> Callable[[], tuple[PhysicalPlan, Callable[[], PhysicalPlan]]]:
+    return lambda: _as_compiled(plan())
+
+
+def _as_compiled(planned: PlannedQueries) -> tuple[PhysicalPlan, Callable[[], PhysicalPlan]]:
+    return planned.physical, planned.older
+
+
+def _with_common_parts(
+    queries: Sequence[AskedQuery],
+    published: Sequence[Published],
+    sharing: Sharing,
+    statistics: PlanStatistics | None,
+) -> tuple[list[tuple[Node, Mapping[str, Any]]], list[Node]]:
+    """Queries over what others publish, each with its sources; and these with common parts."""
+    over = [_over_published(query, published, sharing) for query in queries]
+    over = [(with_log_events(node, own), own) for node, own in over]
+    nodes = [node for node, _ in over]
+    if sharing == "text" or len(nodes) == 1:
+        return over, nodes
+    if sharing == "meaning":
+        nodes = [without_products(node) for node in nodes]
+    return over, unify(nodes, sharing, statistics)
 
 
 def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
@@ -324,12 +343,12 @@ def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanSta
 
 
 def _over_published(
-    query: AskedQuery, published: Sequence[Published], by_meaning: bool
+    query: AskedQuery, published: Sequence[Published], sharing: Sharing
 ) -> tuple[Node, Mapping[str, Any]]:
     """A query over what others publish, and its sources; as it is where that is nothing."""
     if not published:
         return query.node, query.sources
-    node, sources = reuse(query.node, query.sources, published, by_meaning=by_meaning)
+    node, sources = reuse(query.node, query.sources, published, sharing=sharing)
     return (query.node, query.sources) if node == query.node else (node, sources)
 
 
@@ -399,7 +418,7 @@ def _with_sharing(found: Optimized, query: AskedQuery, shared: Node, one: Node) 
     """That results or parts of another query are used is a step, the first."""
     steps = found.steps
     written = with_log_events(query.node, query.sources)
-    if one != shared:
+    if one not in (shared, without_products(shared)):
         steps = (Step("share_equal_parts", shared.label, one.label), *steps)
     if written != shared:
         steps = (Step("read_published_results", written.label, shared.label), *steps)

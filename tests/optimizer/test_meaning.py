@@ -74,6 +74,59 @@ EQUAL: dict[str, tuple[Node, Node]] = {
         where(COUNTED, "k IN ('a', 'b') AND NOT (lo IN (1, 2))"),
         where(COUNTED, "NOT (lo IN (2, 1, 2)) AND k IN ('b', 'a')"),
     ),
+    "a range and its bounds": (
+        where(COUNTED, "n BETWEEN 1 AND lo"),
+        where(COUNTED, "lo >= n AND n >= 1"),
+    ),
+    "a range and two filters": (
+        where(COUNTED, "n BETWEEN 1 AND lo"),
+        where(where(COUNTED, "lo >= n"), "1 <= n"),
+    ),
+    "the opposite of a comparison": (
+        where(COUNTED, "NOT (n > lo)"),
+        where(COUNTED, "n <= lo"),
+    ),
+    "the opposite of a comparison of floats": (
+        where(aggregate(S, ("k",), "hi", "sx"), "NOT (hi > sx) AND NOT hi < 1"),
+        where(aggregate(S, ("k",), "hi", "sx"), "hi <= sx AND 1 <= hi"),
+    ),
+    "the opposite of equal": (
+        where(COUNTED, "n <> 1 AND lo IS DISTINCT FROM 2"),
+        where(COUNTED, "NOT n = 1 AND NOT lo <=> 2"),
+    ),
+    "alternatives and IN": (
+        where(COUNTED, "n = 1 OR n = 2"),
+        where(COUNTED, "n IN (2, 1)"),
+    ),
+    "none of several and NOT IN": (
+        where(COUNTED, "n NOT IN (1, 2)"),
+        where(where(COUNTED, "n <> 2"), "NOT n = 1"),
+    ),
+    "De Morgan": (
+        where(COUNTED, "NOT (n > 1 AND (lo = 2 OR k = 'a'))"),
+        where(COUNTED, "n <= 1 OR NOT lo = 2 AND k <> 'a'"),
+    ),
+    "no less than not any": (
+        where(COUNTED, "NOT (n > 1 OR lo = 2)"),
+        where(where(COUNTED, "lo <> 2"), "n <= 1"),
+    ),
+    "a double negation": (
+        where(COUNTED, "NOT (NOT (k IS NULL OR n > 1))"),
+        where(COUNTED, "1 < n OR k IS NULL"),
+    ),
+    "constants": (
+        where(COUNTED, "n > 5 + 5 AND 1 < 2"),
+        where(COUNTED, "n > 2 * 5"),
+    ),
+    "a condition that always holds": (COUNTED, where(COUNTED, "2 > 1 OR n = 3")),
+    "conditions in a projection": (
+        Distinct(input=select(S, "k", ("x", "CASE WHEN NOT (v > 1 OR k = 'a') THEN x END"))),
+        Distinct(input=select(S, "k", ("x", "CASE WHEN k <> 'a' AND v <= 1 THEN x END"))),
+    ),
+    "another spelling in a join": (
+        join("left", A, B, "a = b AND av BETWEEN bv AND 5"),
+        join("right", B, A, "NOT a <> b AND NOT (bv > av OR 2 + 3 < av)"),
+    ),
     "two filters or one": (
         where(where(COUNTED, "n > 1"), "lo = 2"),
         where(COUNTED, "lo = 2 AND n > 1"),
@@ -143,6 +196,18 @@ DIFFERENT: dict[str, tuple[Node, Node]] = {
     "a window of a projection": (
         Distinct(input=select(S, "k")),
         select(Distinct(input=S), "k"),
+    ),
+    "a range and its bounds the other way round": (
+        where(COUNTED, "n BETWEEN 1 AND lo"),
+        where(COUNTED, "n BETWEEN lo AND 1"),
+    ),
+    "unknown is not false": (
+        select(Distinct(input=S), "k", ("x", "v > 1")),
+        select(Distinct(input=S), "k", ("x", "v > 1 IS TRUE")),
+    ),
+    "constants of several types": (
+        where(COUNTED, "lo IN (9007199254740993, 1e0)"),
+        where(COUNTED, "lo = 9007199254740993 OR lo = 1e0"),
     ),
     "which column": (
         join("inner", A, B, "a = b AND av < bv"),

@@ -7,21 +7,29 @@ The equations, over SQL's three values:
     a < b   = b > a          a <= b = b >= a
     x IN (1, 2) = x IN (2, 1, 1)
 
+and those of `spelling.py`, for negations, BETWEEN, IN and constants.
+
 AND and OR stay as they are written where a part may fail: `b <> 0 AND a / b > 1` fails for no row,
 `a / b > 1 AND b <> 0` may. Sums and products stay, too: (a + b) + c is not a + (b + c) for doubles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
 from anabranch.expressions.expression import Expression
 from anabranch.expressions.rewriting import conjuncts, tree_of
+from anabranch.expressions.scalar_function import ScalarFunction
 from anabranch.optimizer.failing import may_fail
+from anabranch.optimizer.meaning.spelling import spelled
+
+Spelling: TypeAlias = Literal["one", "as-written"]
+"""Whether conditions are brought into one spelling. Earlier versions left negations, BETWEEN, IN
+and constants as they were written; what they shared is found again with `as-written`."""
 
 Form: TypeAlias = tuple[object, ...]
 """A normal form: nested tuples; a column is `(COLUMN, id, *path)`."""
@@ -29,24 +37,38 @@ Form: TypeAlias = tuple[object, ...]
 COLUMN: Final = "@column"
 ANY_ORDER: Final = "@any order"
 
+_TRUE: Final[Form] = ("Boolean", ("this", True))
+
 _SYMMETRIC: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 _MIRRORED: Final[Mapping[type[exp.Expr], str]] = {exp.GT: "LT", exp.GTE: "LTE"}
 
 
-def form_of(expression: Expression, columns: Mapping[str, int]) -> Form:
+def form_of(expression: Expression, columns: Mapping[str, int], spelling: Spelling = "one") -> Form:
     """The normal form of an expression, over ids in place of the names of its columns."""
     return (
-        with_columns(_form(expression), columns),
+        with_columns(_form(expression, spelling), columns),
         str(expression.type),
         expression.functions,
     )
 
 
-def conditions_of(predicate: Expression, columns: Mapping[str, int]) -> frozenset[Form] | None:
+def conditions_of(
+    predicate: Expression, columns: Mapping[str, int], spelling: Spelling = "one"
+) -> frozenset[Form] | None:
     """The conditions that all hold where a predicate does; None where their order counts."""
-    if may_fail(predicate):
+    if spelling == "as-written":
+        if may_fail(predicate):
+            return None
+        return frozenset(form_of(each, columns, spelling) for each in conjuncts(predicate))
+    if spelled_once(predicate) is None:
         return None
-    return frozenset(form_of(each, columns) for each in conjuncts(predicate))
+    form = with_columns(_form(predicate, spelling), columns)
+    parts = form[2:] if form[:2] == (exp.And.__name__, ANY_ORDER) else (form,)
+    return frozenset(
+        (part, str(predicate.type), _called(part, predicate))
+        for part in parts
+        if isinstance(part, tuple) and part != _TRUE
+    )
 
 
 def with_columns(form: Form, columns: Mapping[str, int] | Mapping[int, int]) -> Form:
@@ -54,9 +76,51 @@ def with_columns(form: Form, columns: Mapping[str, int] | Mapping[int, int]) -> 
     return _sorted_again(_replaced(form, columns))
 
 
+def columns_in(form: Form) -> frozenset[object]:
+    """The ids of all columns in a normal form."""
+    if form[:1] == (COLUMN,):
+        return frozenset(form[1:2])
+    inner = (columns_in(each) for each in form if isinstance(each, tuple))
+    return frozenset().union(*inner)
+
+
 @lru_cache(maxsize=8192)
-def _form(expression: Expression) -> Form:
-    return _of_tree(tree_of(expression), ordered=may_fail(expression))
+def spelled_once(expression: Expression) -> exp.Expr | None:
+    """The tree of an expression in its one spelling; None if it may fail for a row."""
+    return spelled(expression)
+
+
+@lru_cache(maxsize=8192)
+def _form(expression: Expression, spelling: Spelling) -> Form:
+    if spelling == "as-written":
+        return _of_tree(tree_of(expression), ordered=may_fail(expression))
+    tree = spelled_once(expression)
+    if tree is None:
+        return _of_tree(tree_of(expression), ordered=True)
+    return _single(_sorted_again(_of_tree(tree, ordered=False)))
+
+
+def _single(form: Form) -> Form:
+    """A form without AND and OR of one part: p AND p is p."""
+    parts = tuple(_single(each) if isinstance(each, tuple) else each for each in form)
+    alone = len(parts) == 3 and parts[1] == ANY_ORDER and parts[0] in ("And", "Or")
+    return parts[2] if alone and isinstance(parts[2], tuple) else parts
+
+
+def _called(form: Form, predicate: Expression) -> tuple[ScalarFunction, ...]:
+    """The functions of users in one part of a predicate."""
+    if not predicate.functions:
+        return ()
+    names = set(_names(form))
+    return tuple(each for each in predicate.functions if each.name in names)
+
+
+def _names(form: Form) -> Iterator[str]:
+    for each in form:
+        if isinstance(each, tuple):
+            yield from _names(each)
+        elif isinstance(each, str):
+            yield each.lower()
 
 
 def _of_tree(tree: exp.Expr, *, ordered: bool) -> Form:

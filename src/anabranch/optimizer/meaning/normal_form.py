@@ -44,6 +44,7 @@ from anabranch.algebra.union import Union
 from anabranch.expressions.expression import Expression
 from anabranch.optimizer.meaning.conditions import (
     Form,
+    Spelling,
     conditions_of,
     form_of,
     with_columns,
@@ -72,11 +73,31 @@ class NormalForm(NamedTuple):
         return self.base, self.conditions
 
 
+class JoinedInputs(NamedTuple):
+    """A tree of inner joins, taken apart.
+
+    Attributes:
+        leaves: Its inputs, as they are written.
+        forms: Their forms.
+        written: Per input the id of each column of its form, by the position of the input.
+        columns: The same ids by the names of columns.
+        conditions: The predicates, each with what it says, over these ids.
+    """
+
+    leaves: list[Node]
+    forms: list[NormalForm]
+    written: list[dict[int, int]]
+    columns: dict[str, int]
+    conditions: list[tuple[Expression, frozenset[Form]]]
+
+
 class NormalForms:
     """Remembers the forms of plans, so that they can be compared with each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: Spelling = "one") -> None:
+        self._spelling: Final = spelling
         self._numbers: dict[Hashable, int] = {}
+        self._joined_bases: dict[int, tuple[int, ...]] = {}
         # Each with its node, whose `id` would else be free for another one.
         self._known: dict[int, tuple[Node, NormalForm]] = {}
 
@@ -114,6 +135,15 @@ class NormalForms:
     def _number(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
+    def conditions(
+        self, predicate: Expression, columns: Mapping[str, int]
+    ) -> frozenset[Form] | None:
+        """What a predicate says over ids of columns; None where the order of its parts counts."""
+        return conditions_of(predicate, columns, self._spelling)
+
+    def _form_of(self, expression: Expression, columns: Mapping[str, int]) -> Form:
+        return form_of(expression, columns, self._spelling)
+
     def _as_written(self, node: Node) -> NormalForm:
         inputs = [self.of(each) for each in node.inputs]
         named = tuple(
@@ -129,11 +159,11 @@ class NormalForms:
     def _filtered(self, node: Filter) -> NormalForm:
         below = self.of(node.input)
         columns = dict(zip(node.input.schema.names, below.columns))
-        conditions = conditions_of(node.predicate, columns)
+        conditions = self.conditions(node.predicate, columns)
         if conditions is not None:
             return below._replace(conditions=below.conditions | conditions)
         # It may fail, so it sees the rows that it was written for, and is evaluated as written.
-        base = self._number(("filter", below.key, form_of(node.predicate, columns)))
+        base = self._number(("filter", below.key, self._form_of(node.predicate, columns)))
         return NormalForm(base, frozenset(), below.columns)
 
     def _mapped(self, node: Map) -> NormalForm:
@@ -142,16 +172,18 @@ class NormalForms:
         taken = [each.is_column for _, each in node.columns]
         if None not in taken and sorted(map(str, taken)) == sorted(node.input.schema.names):
             return below._replace(columns=tuple(columns[str(name)] for name in taken))
-        forms = self._distinguished(form_of(each, columns) for _, each in node.columns)
+        forms = self._distinguished(self._form_of(each, columns) for _, each in node.columns)
         base = self._number(("map", below.key, frozenset(forms)))
         return NormalForm(base, frozenset(), tuple(forms))
 
     def _aggregated(self, node: Aggregation) -> NormalForm:
         below = self.of(node.input)
         columns = dict(zip(node.input.schema.names, below.columns))
-        groups = self._distinguished(("group", form_of(key, columns)) for _, key in node.group_by)
+        groups = self._distinguished(
+            ("group", self._form_of(key, columns)) for _, key in node.group_by
+        )
         calls = self._distinguished(
-            ("aggregate", *_parts(call, columns)) for _, call in node.aggregates
+            ("aggregate", *_parts(call, columns, self._spelling)) for _, call in node.aggregates
         )
         base = self._number(("aggregation", below.key, frozenset(groups), frozenset(calls)))
         return NormalForm(base, frozenset(), (*groups, *calls))
@@ -193,7 +225,8 @@ class NormalForms:
         names = (*node.left.schema.names, *node.right.schema.names)
         conditions: frozenset[Form] | None = frozenset()
         if node.predicate is not None:
-            conditions = conditions_of(node.predicate, dict(zip(names, (*mine, *theirs))))
+            columns_ = dict(zip(names, (*mine, *theirs)))
+            conditions = self.conditions(node.predicate, columns_)
         if conditions is None:
             return self._as_written(node)
         kind = "left" if node.kind == "right" else node.kind
@@ -204,6 +237,48 @@ class NormalForms:
 
     def _inner(self, node: Join) -> NormalForm | None:
         """σ over the product of all inputs of a tree of inner joins."""
+        joined = self._inputs_joined(node)
+        if joined is None:
+            return None
+        forms, by_name = joined.forms, joined.columns
+        conditions = [
+            with_columns(each, own)
+            for own, form in zip(joined.written, forms)
+            for each in form.conditions
+        ]
+        conditions += [each for _, found in joined.conditions for each in found]
+        # Then by its position in the normal order: of orders of equal inputs, the least.
+        best: tuple[str, frozenset[Form], dict[int, int]] | None = None
+        for order in islice(_orders(forms), MOST_ORDERS):
+            ids = self.placed(joined, order)
+            placed = frozenset(with_columns(each, ids) for each in conditions)
+            text = repr(sorted(placed, key=repr))
+            if best is None or text < best[0]:
+                best = (text, placed, ids)
+        assert best is not None
+        _, placed, ids = best
+        bases = tuple(sorted(form.base for form in forms))
+        base = self._number(("inner join", bases))
+        self._joined_bases[base] = bases
+        return NormalForm(base, placed, tuple(ids[by_name[name]] for name in node.schema.names))
+
+    def placed(self, joined: JoinedInputs, order: Sequence[int]) -> dict[int, int]:
+        """The ids of the columns of some inputs, by the position of these in an order."""
+        return {
+            old: self._number(("input", place, each))
+            for place, number in enumerate(order)
+            for each, old in joined.written[number].items()
+        }
+
+    def bases_of(self, form: NormalForm) -> tuple[int, ...] | None:
+        """The bases of the inputs of an inner join, in the normal order; None of anything else."""
+        return self._joined_bases.get(form.base)
+
+    def inputs_of(self, node: Node) -> JoinedInputs | None:
+        """The inputs of an inner join, or of filters over one; None of anything else."""
+        return None if self.bases_of(self.of(node)) is None else self._inputs_joined(node)
+
+    def _inputs_joined(self, node: Node) -> JoinedInputs | None:
         leaves = list(_flat_join(node))
         forms = [self.of(each) for each in leaves]
         names = [name for each in leaves for name in each.schema.names]
@@ -217,31 +292,13 @@ class NormalForms:
         by_name = dict(
             zip(names, (own[each] for own, form in zip(written, forms) for each in form.columns))
         )
-        conditions = [
-            with_columns(each, own) for own, form in zip(written, forms) for each in form.conditions
-        ]
+        conditions = []
         for predicate in _predicates(node):
-            found = conditions_of(predicate, by_name)
+            found = self.conditions(predicate, by_name)
             if found is None:
                 return None
-            conditions += found
-        # Then by its position in the normal order: of orders of equal inputs, the least.
-        best: tuple[str, frozenset[Form], dict[int, int]] | None = None
-        for order in islice(_orders(forms), MOST_ORDERS):
-            ids = {
-                old: self._number(("input", place, each))
-                for place, number in enumerate(order)
-                for each, old in written[number].items()
-            }
-            placed = frozenset(with_columns(each, ids) for each in conditions)
-            text = repr(sorted(placed, key=repr))
-            if best is None or text < best[0]:
-                best = (text, placed, ids)
-        assert best is not None
-        _, placed, ids = best
-        bases = tuple(sorted(form.base for form in forms))
-        base = self._number(("inner join", bases))
-        return NormalForm(base, placed, tuple(ids[by_name[name]] for name in node.schema.names))
+            conditions.append((predicate, found))
+        return JoinedInputs(leaves, forms, written, by_name, conditions)
 
 
 def sees_events(node: Node) -> bool:
@@ -249,11 +306,11 @@ def sees_events(node: Node) -> bool:
     return isinstance(node, ApplyOperator | Merge)
 
 
-def _parts(value: Any, columns: Mapping[str, int]) -> Iterator[Hashable]:
+def _parts(value: Any, columns: Mapping[str, int], spelling: Spelling) -> Iterator[Hashable]:
     """All fields of a value, with the forms of expressions among them."""
     for field in fields(value):
         part = getattr(value, field.name)
-        yield form_of(part, columns) if isinstance(part, Expression) else part
+        yield form_of(part, columns, spelling) if isinstance(part, Expression) else part
 
 
 def _orders(forms: Sequence[NormalForm]) -> Iterator[tuple[int, ...]]:
@@ -280,7 +337,7 @@ def _flat_join(node: Node) -> Iterator[Node]:
             yield node
 
 
-def _predicates(node: Node) -> Iterator[Any]:
+def _predicates(node: Node) -> Iterator[Expression]:
     """The predicates of the same tree."""
     match node:
         case Join() if _is_inner(node):

@@ -9,17 +9,27 @@ from anabranch.algebra.analysis.properties import Properties
 from anabranch.algebra.map import Map
 from anabranch.algebra.node import Node
 from anabranch.expressions.expression import Expression
+from anabranch.optimizer.cost import CostModel
 from anabranch.optimizer.interning import Interner
+from anabranch.optimizer.meaning.conditions import Spelling
+from anabranch.optimizer.meaning.joined_part import over_joined_part
 from anabranch.optimizer.meaning.normal_form import NormalForm, NormalForms, sees_events
+from anabranch.optimizer.meaning.sharing import SPELLINGS, Sharing
 from anabranch.optimizer.sharing import is_worthwhile
+from anabranch.optimizer.statistics import PlanStatistics
 
 
 class Unifier:
-    """Plans that are known already, and plans over them."""
+    """Plans that are known already, and plans over them.
 
-    def __init__(self) -> None:
+    With a cost model, a join reads known joins of some of its inputs, where that pays.
+    """
+
+    def __init__(self, spelling: Spelling = "one", model: CostModel | None = None) -> None:
         self._interner = Interner()
-        self._forms = NormalForms()
+        self._forms = NormalForms(spelling)
+        self._model = model
+        self._joins: dict[int, tuple[Node, Node]] = {}
         self._first: dict[object, tuple[Node, Node]] = {}
         self._worthwhile: dict[int, bool] = {}
 
@@ -34,7 +44,10 @@ class Unifier:
             return
         for node in self._interner.reachable(plan):
             if self._shared(node):
-                self._first.setdefault(self._forms.of(node).key, (node, node))
+                form = self._forms.of(node)
+                first, _ = self._first.setdefault(form.key, (node, node))
+                if first is node and self._forms.bases_of(form) is not None:
+                    self._joins[id(node)] = (node, node)
 
     def over_known(self, plan: Node) -> Node:
         """The plan with the largest of its parts replaced that are known already."""
@@ -42,8 +55,27 @@ class Unifier:
 
     def _replaced(self, node: Node, done: dict[int, Node]) -> Node:
         if id(node) not in done:
-            done[id(node)] = self._known(node) or self._over(node, done)
+            done[id(node)] = (
+                self._known(node) or self._over_part(node, done) or self._over(node, done)
+            )
         return done[id(node)]
+
+    def _over_part(self, node: Node, done: dict[int, Node]) -> Node | None:
+        """A join over a known join of some of its inputs."""
+        if self._model is None or sees_events(node):
+            return None
+        key = self._forms.of(node).key
+        if key in self._first:
+            return None
+        build = over_joined_part(node, self._joins.values(), self._forms, self._model)
+        if build is None:
+            return None
+        found = build(lambda leaf: self._replaced(leaf, done))
+        if found.schema != node.schema or _relied_on(found) != _relied_on(node):
+            return None
+        # Whoever writes the same join reads this one, whatever is known by then.
+        self._first[key] = self._joins[id(node)] = (node, found)
+        return found
 
     def _over(self, node: Node, done: dict[int, Node]) -> Node:
         if sees_events(node):
@@ -74,13 +106,19 @@ class Unifier:
         return found
 
 
-def unify(plans: Sequence[Node]) -> list[Node]:
+def unify(
+    plans: Sequence[Node],
+    sharing: Sharing = "meaning",
+    statistics: PlanStatistics | None = None,
+) -> list[Node]:
     """Plans that have equal sub-plans where theirs mean the same; the first stays as it is.
 
     Of parts that mean the same, the one in the earliest plan is taken; where its columns have
-    another order or other names, a map brings them into theirs.
+    another order or other names, a map brings them into theirs. `statistics` are what joins are
+    priced by that read a join of some of their inputs.
     """
-    unifier = Unifier()
+    model = CostModel(statistics) if sharing == "meaning" else None
+    unifier = Unifier(SPELLINGS[sharing], model)
     found: list[Node] = []
     for plan in plans:
         found.append(unifier.over_known(plan))
@@ -88,9 +126,11 @@ def unify(plans: Sequence[Node]) -> list[Node]:
     return found
 
 
-def put_in_place(plan: Node, known: Iterable[tuple[Node, Node]]) -> Node:
+def put_in_place(
+    plan: Node, known: Iterable[tuple[Node, Node]], sharing: Sharing = "meaning"
+) -> Node:
     """The plan with a leaf in the place of every part that means the same as a known plan."""
-    unifier = Unifier()
+    unifier = Unifier(SPELLINGS[sharing])
     for node, leaf in known:
         unifier.add(node, leaf)
     return unifier.over_known(plan)

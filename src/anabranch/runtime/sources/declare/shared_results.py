@@ -9,6 +9,7 @@ from typing import Any, final
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.optimizer.leaves import cut_off, leaf_for
+from anabranch.optimizer.meaning.sharing import Sharing
 from anabranch.optimizer.meaning.unify import put_in_place
 from anabranch.runtime.sources.declare.declared import Declared
 from anabranch.runtime.sources.declare.describe import describe_files
@@ -36,19 +37,20 @@ def reuse(
     sources: Mapping[str, Any],
     published: Sequence[Published],
     *,
-    by_meaning: bool = True,
+    sharing: Sharing = "meaning",
 ) -> tuple[Node, dict[str, Any]]:
     """A plan that reads published results wherever it would compute the same, and its sources.
 
     Results over a source with an archive are computed anew: whoever reads a log gets no rows to
     keep, and nothing says what revisions in that log lead to.
 
-    With `by_meaning` the same is what means the same, else what is written alike.
+    `sharing` says what counts as the same.
     """
     archived = {name for name, each in sources.items() if getattr(each, "archive", None)}
     usable = [each for each in published if archived.isdisjoint(_leaves(each.node))]
-    if by_meaning:
-        node = put_in_place(node, [(each.node, each.leaf) for each in usable])
+    if sharing != "text":
+        known = [(each.node, each.leaf) for each in usable]
+        node = put_in_place(node, known, sharing)
     found = cut_off(node, {each.node: each.leaf for each in usable})
     every = {**sources, **{each.leaf.name: each.source for each in usable}}
     return found, {name: every[name] for name in dict.fromkeys(_leaves(found))}
