@@ -31,7 +31,7 @@ from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.spark.batch_tasks import batch_tasks
 from anabranch.runtime.spark.frame_source import sent_columns
-from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
+from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job, tellable
 from anabranch.runtime.spark.session import (
     REPLAY_POOL,
     catch_up_rounds,
@@ -204,7 +204,6 @@ class Assembly:
         self._frame = self._shape(planned)
         clear_jobs(opened.path)
         self._compute_by(planned)
-        # Spark's query keeps the settings that it starts with.
         self._can_tell = can_tell(self.spark)
         job = planned.job
         results = parcels_of(self.spark, planned.work, planned.file_job, job, opened)
@@ -215,7 +214,13 @@ class Assembly:
             writer = writer.trigger(availableNow=True)
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
-        return writer.foreachBatch(self._committer.commit).start
+        writer = writer.foreachBatch(self._committer.commit)
+
+        def start() -> StreamingQuery:
+            with tellable(results.sparkSession):
+                return writer.start()
+
+        return start
 
     def adopted(self, new: NextPlan) -> bool:
         """Go on with another plan, which is in force already, over the same DataFrame of Spark.
