@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from anabranch.algebra.analysis.reach import way_of_change
@@ -16,6 +16,7 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
+from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
@@ -36,8 +37,7 @@ from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.query_statistics import read_priced_with
-from anabranch.runtime.store.resuming import resumes_better
+from anabranch.runtime.store.resuming import expectations, resumes_better
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -218,6 +218,7 @@ def plan_queries(
     published: Sequence[Published] = (),
     by_meaning: bool = True,
     statistics: PlanStatistics | None = None,
+    nearby: PlanStatistics | None = None,
 ) -> PlannedQueries:
     """Plan queries that run together; nothing is started, and no query is refused.
 
@@ -232,10 +233,48 @@ def plan_queries(
         by_meaning: Share what means the same; else only what is written alike. Where the state in
             the checkpoint was written by queries that shared less, so do these.
         statistics: What plans are priced by instead.
+        nearby: What queries that begin now are priced by: other queries have measured it.
 
     Raises:
         PlanError: There is no way to run them.
     """
+    plan_by = partial(
+        _plan_by,
+        queries,
+        emit=emit,
+        plan=plan,
+        checkpoint=checkpoint,
+        published=published,
+        by_meaning=by_meaning,
+    )
+    if statistics is not None:
+        return plan_by(statistics)
+    known = None if checkpoint is None else expectations(checkpoint)
+    if known is None:
+        return plan_by(nearby)
+    first, *others = known.statistics
+    planned = plan_by(first)
+    if known.accepted is None or plan_fingerprint(planned.physical) in known.accepted:
+        return planned
+    for each in others:
+        other = plan_by(each)
+        if plan_fingerprint(other.physical) in known.accepted:
+            return other
+    # They are other queries than those of the checkpoint, which a start refuses.
+    return planned
+
+
+def _plan_by(
+    queries: Sequence[AskedQuery],
+    statistics: PlanStatistics | None,
+    *,
+    emit: Emission,
+    plan: PlanChoice,
+    checkpoint: str | None,
+    published: Sequence[Published],
+    by_meaning: bool,
+) -> PlannedQueries:
+    """The same by certain statistics; None: as sources are declared, else guesses."""
     by_meaning = by_meaning and plan != "as-written"
     over = [_over_published(query, published, by_meaning) for query in queries]
     over = [(with_log_events(node, own), own) for node, own in over]
@@ -243,9 +282,8 @@ def plan_queries(
     common = unify(shared) if by_meaning and len(shared) > 1 else shared
     sources = {name: source for _, each in over for name, source in each.items()}
     files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
-    if statistics is None and checkpoint is not None:
-        statistics = read_priced_with(checkpoint)
-    optimized = _optimized(common, plan, statistics)
+    expected = _expected(common, statistics)
+    optimized = _optimized(common, plan, expected)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
         {name: each for name, each in sources.items() if name not in files},
@@ -286,19 +324,19 @@ def plan_queries(
         frames=frames,
         tables={name: files[name] for name in tables},
         swaps=swaps,
-        priced=_priced(common, statistics),
+        priced=expected,
     )
     if not by_meaning or (common == shared and not published):
         return planned
     apart = cache(
-        lambda: plan_queries(
+        lambda: _plan_by(
             queries,
+            statistics,
             emit=emit,
             plan=plan,
             checkpoint=checkpoint,
             published=published,
             by_meaning=False,
-            statistics=statistics,
         )
     )
     mine = (planned.physical, planned.older)
@@ -307,16 +345,22 @@ def plan_queries(
     return planned
 
 
-def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
-    """How sources were expected to be: as measured or declared, or a guess."""
+def _expected(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
+    """How sources are expected to be: as measured or declared, or a guess.
+
+    The same again for these, so that a plan is found again by what it was chosen by.
+    """
     model = CostModel(statistics)
     leaves = dict.fromkeys(each for node in nodes for each in node.walk())
     found: dict[str, SourceStatistics] = {}
     for leaf in leaves:
         if isinstance(leaf, Source):
             expected = model.estimate(leaf)
+            given = model.statistics.sources.get(leaf.name, SourceStatistics())
+            rate = leaf.rate if given.rate is None else given.rate
             found[leaf.name] = SourceStatistics(
-                rate=expected.stream.rate,
+                # As it was given: the estimate has been inverted twice.
+                rate=expected.stream.rate if rate is None else rate,
                 lifetime=expected.stream.lifetime,
                 distinct=expected.distinct,
             )

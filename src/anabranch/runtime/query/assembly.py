@@ -45,7 +45,6 @@ from anabranch.runtime.store.control import Control, ControlFolder, source_clock
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.freed_memory import give_back_memory
 from anabranch.runtime.store.layout import Home
-from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.store.seeding import progress_before
 from anabranch.runtime.store.state_store import close_runs
 from anabranch.runtime.workers.batch_plan import BatchPlan, batch_plan
@@ -340,11 +339,9 @@ class Assembly:
         return CopiedRevisions(source.path, control, merge.policy.divergence)
 
     def _measured(self, work: Work) -> Measurements:
-        """Measure what runs from now on, and note by what its plan was chosen when it began."""
+        """Measure what runs from now on."""
         path = self.opened.path
         if self.measurements is None:
-            if self.opened.fresh or read_priced_with(path) is None:
-                write_priced_with(path, work.priced)
             self.measurements = Measurements(path, work.plan, work.priced)
         else:
             self.measurements.replan(work.plan, work.priced)

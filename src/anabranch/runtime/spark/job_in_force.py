@@ -69,7 +69,7 @@ def can_tell(spark: SparkSession) -> bool:
 
 @contextmanager
 def tellable(spark: SparkSession) -> Iterator[None]:
-    """A query that is started here can tell its tasks of another job, whatever its session is set to.
+    """A query that starts in here can tell its tasks of another job, whatever its session says.
 
     Where Spark plans adaptively, it starts some of the tasks of a batch from threads of its own,
     which do not know what this thread was told. A query copies the settings of its session when it
