@@ -67,7 +67,13 @@ class Started:
         del spark, options
         self.plans.append(work.plan)
         return [
-            SimpleNamespace(log_folder=None, name="", has_left=False, stop=lambda force=False: None)
+            SimpleNamespace(
+                log_folder=None,
+                name="",
+                has_left=False,
+                status="finished",
+                stop=lambda force=False: None,
+            )
             for _ in sinks
         ]
 

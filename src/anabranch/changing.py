@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, final, get_args
 
-from anabranch.adapt.reoptimizer import Reoptimizer
+from anabranch.adapt.decision import Reoptimize
+from anabranch.adapt.reoptimizer import Reoptimizer, at_a_start
 from anabranch.algebra.node import Node
 from anabranch.changed_scripts import wanted_change
 from anabranch.errors import EngineError, PlanError
@@ -30,9 +32,12 @@ from anabranch.runtime.query.run import Run
 from anabranch.runtime.sinks.choice import choose_sink
 from anabranch.runtime.sources.location import full_path
 from anabranch.runtime.store.migrations import How, MigrationRecord
+from anabranch.runtime.store.query_statistics import BetterPlan
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.committing import Output
+
+_LOG: Final = logging.getLogger("anabranch")
 
 _HOW: Final = Option(name="how", kind=word(*get_args(How)), default="auto", nullable=False)
 
@@ -75,9 +80,40 @@ def let_change(
         group.take_in(run)
     found.append(group)
     ready.set()
+    watched = _Watched(migrator, execution, measurements, plan_all, members)
+    reoptimizer = None
     if host.reoptimize is not None:
-        watched = _Watched(migrator, execution, measurements, plan_all, members)
-        measurements.watch = Reoptimizer(watched, host.reoptimize).after_batch
+        reoptimizer = Reoptimizer(watched, host.reoptimize)
+        measurements.watch = reoptimizer.after_batch
+    if not execution.assembly.opened.fresh and measurements.statistics.batches:
+        Thread(
+            target=_look_back,
+            args=(watched, reoptimizer),
+            name="anabranch-look-back",
+            daemon=True,
+        ).start()
+
+
+def _look_back(watched: _Watched, reoptimizer: Reoptimizer | None) -> None:
+    """Give the optimizer what was measured of a query before it was started again.
+
+    Its state belongs to the plan that it has. Another one is taken by a change while it runs, or
+    the query tells of it. What goes wrong here must not end the query.
+    """
+    measurements = watched.measurements
+    try:
+        if reoptimizer is not None:
+            reoptimizer.resume(measurements.statistics.batches)
+            return
+        usual = Reoptimize()
+        measurements.advise(
+            BetterPlan(output=output, gain=verdict.gain, reason=verdict.reason)
+            for output, verdict in enumerate(at_a_start(watched))
+            if verdict.gain >= usual.factor
+        )
+    except Exception as problem:  # noqa: BLE001
+        if not watched.execution.is_stopped:
+            _LOG.warning("the plan could not be compared with others: %s", problem)
 
 
 @final

@@ -38,6 +38,7 @@ from anabranch.language.text.statements import (
 )
 from anabranch.launch import QueryOutput, start_planned
 from anabranch.migrate.operators import same_function
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import plan_queries
 from anabranch.reading import read_statements
 from anabranch.rebinding import BoundQuery
@@ -396,7 +397,7 @@ class Engine(Declares):
         queries = [member.query for member in members]
         return start_planned(
             self._host,
-            plan_all(queries),
+            plan_all(queries, nearby=self._measured(queries)),
             [
                 QueryOutput(
                     name=each.name, uses=each.query.uses, make_sink=choose_sink(each.to, None)[0]
@@ -451,8 +452,14 @@ class Engine(Declares):
         """The stages in which queries run when they are started together."""
         check_run("explain_all", emit=emit, plan=plan)
         _refuse_other_than_queries(queries)
-        planned = plan_queries(queries, emit=emit, plan=plan)
+        nearby = self._measured(queries)
+        planned = plan_queries(queries, emit=emit, plan=plan, nearby=nearby)
         return explain_stages(planned.physical, unlike([query.name for query in queries]))
+
+    def _measured(self, queries: Sequence[Stream]) -> PlanStatistics | None:
+        """What queries that run have measured of the sources of others."""
+        sources = {name: each for query in queries for name, each in query.sources.items()}
+        return self._host.runs.measured(sources)
 
     def serve_metrics(self, port: int = 0, *, host: str = "127.0.0.1") -> int:
         """Serve the metrics of all runs for Prometheus, at `/metrics`, until the engine stops.

@@ -16,6 +16,7 @@ from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
 from anabranch.errors import PlanError
 from anabranch.kernels.plan.compile import Emission, PhysicalPlan, compile_plan
+from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import Clock
 from anabranch.optimizer.common_parts import optimize_all
 from anabranch.optimizer.cost import CostModel
@@ -38,8 +39,7 @@ from anabranch.runtime.sources.archived.about import read_about
 from anabranch.runtime.sources.declare.shared_results import Published, reuse
 from anabranch.runtime.sources.spec import ArchiveSpec, FileSource, Promise
 from anabranch.runtime.store.folder import Folder
-from anabranch.runtime.store.query_statistics import read_priced_with
-from anabranch.runtime.store.resuming import resumes_better
+from anabranch.runtime.store.resuming import expectations, resumes_better
 
 if TYPE_CHECKING:
     from anabranch.runtime.spark.frame_source import FrameSource
@@ -220,6 +220,7 @@ def plan_queries(
     published: Sequence[Published] = (),
     sharing: Sharing = "meaning",
     statistics: PlanStatistics | None = None,
+    nearby: PlanStatistics | None = None,
 ) -> PlannedQueries:
     """Plan queries that run together; nothing is started, and no query is refused.
 
@@ -234,17 +235,54 @@ def plan_queries(
         sharing: What counts as the same. Where the state in the checkpoint was written by queries
             that shared less, so do these.
         statistics: What plans are priced by instead.
+        nearby: What queries that begin now are priced by: other queries have measured it.
 
     Raises:
         PlanError: There is no way to run them.
     """
+    plan_by = partial(
+        _plan_by,
+        queries,
+        emit=emit,
+        plan=plan,
+        checkpoint=checkpoint,
+        published=published,
+        sharing=sharing,
+    )
+    if statistics is not None:
+        return plan_by(statistics)
+    known = None if checkpoint is None else expectations(checkpoint)
+    if known is None:
+        return plan_by(nearby)
+    first, *others = known.statistics
+    planned = plan_by(first)
+    if known.accepted is None or plan_fingerprint(planned.physical) in known.accepted:
+        return planned
+    for each in others:
+        other = plan_by(each)
+        if plan_fingerprint(other.physical) in known.accepted:
+            return other
+    # They are other queries than those of the checkpoint, which a start refuses.
+    return planned
+
+
+def _plan_by(
+    queries: Sequence[AskedQuery],
+    statistics: PlanStatistics | None,
+    *,
+    emit: Emission,
+    plan: PlanChoice,
+    checkpoint: str | None,
+    published: Sequence[Published],
+    sharing: Sharing,
+) -> PlannedQueries:
+    """The same by certain statistics; None: as sources are declared, else guesses."""
     sharing = "text" if plan == "as-written" else sharing
-    if statistics is None and checkpoint is not None:
-        statistics = read_priced_with(checkpoint)
     over, common = _with_common_parts(queries, published, sharing, statistics)
     sources = {name: source for _, each in over for name, source in each.items()}
     files = {name: each for name, each in sources.items() if isinstance(each, FileSource)}
-    optimized = _optimized(common, plan, statistics)
+    expected = _expected(common, statistics)
+    optimized = _optimized(common, plan, expected)
     workers, frames = _pushed_down(
         [each.node for each in optimized],
         {name: each for name, each in sources.items() if name not in files},
@@ -285,15 +323,25 @@ def plan_queries(
         frames=frames,
         tables={name: files[name] for name in tables},
         swaps=swaps,
-        priced=_priced(common, statistics),
+        priced=expected,
     )
     if sharing != "meaning" or checkpoint is None:
         return planned
     for other in SHARED_LESS:
         if _with_common_parts(queries, published, other, statistics)[1] == common:
             continue
-        again = partial(plan_queries, queries, emit=emit, plan=plan, checkpoint=checkpoint)
-        apart = cache(partial(again, published=published, sharing=other, statistics=statistics))
+        apart = cache(
+            partial(
+                _plan_by,
+                queries,
+                statistics,
+                emit=emit,
+                plan=plan,
+                checkpoint=checkpoint,
+                published=published,
+                sharing=other,
+            )
+        )
         if resumes_better(checkpoint, _as_compiled(planned), _later(apart)):
             planned = apart()
     return planned
@@ -326,16 +374,22 @@ def _with_common_parts(
     return over, unify(nodes, sharing, statistics)
 
 
-def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
-    """How sources were expected to be: as measured or declared, or a guess."""
+def _expected(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
+    """How sources are expected to be: as measured or declared, or a guess.
+
+    The same again for these, so that a plan is found again by what it was chosen by.
+    """
     model = CostModel(statistics)
     leaves = dict.fromkeys(each for node in nodes for each in node.walk())
     found: dict[str, SourceStatistics] = {}
     for leaf in leaves:
         if isinstance(leaf, Source):
             expected = model.estimate(leaf)
+            given = model.statistics.sources.get(leaf.name, SourceStatistics())
+            rate = leaf.rate if given.rate is None else given.rate
             found[leaf.name] = SourceStatistics(
-                rate=expected.stream.rate,
+                # As it was given: the estimate has been inverted twice.
+                rate=expected.stream.rate if rate is None else rate,
                 lifetime=expected.stream.lifetime,
                 distinct=expected.distinct,
             )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.language.text.script import Script
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.runtime.sources.declare.shared_results import Published, publish
 from anabranch.runtime.sources.location import full_path
+from anabranch.runtime.sources.spec import FileSource
 
 if TYPE_CHECKING:
     from anabranch.runtime.query.run import Run
@@ -107,6 +110,25 @@ class Runs:
         """What a run publishes is no longer the answer of the plan that it began with."""
         self._published = [(each, what) for each, what in self._published if each is not run]
 
+    def measured(self, sources: Mapping[str, Any]) -> PlanStatistics | None:
+        """What running queries have measured that read the same files; None where none does.
+
+        A query that reads something else by the name of one of these sources tells nothing.
+        """
+        found = None
+        for execution in dict.fromkeys(
+            run.execution for run in self.each if run.status == "running"
+        ):
+            assembly = execution.assembly
+            known = {each.name: each for each in assembly.work.files}
+            common = known.keys() & sources.keys()
+            are_same = all(_is_same(known[name], sources[name]) for name in common)
+            if not common or not are_same or assembly.measurements is None:
+                continue
+            own = assembly.measurements.statistics.for_plans()
+            found = own if found is None else found | own
+        return found
+
     def _readers(self, run: Run) -> list[str]:
         """Running queries that read what a run writes, or one that ends with it."""
         together = [each for each in self.each if each.execution is run.execution]
@@ -145,3 +167,7 @@ class Runs:
         for run in self.each:
             run.stop(force=True)
         self.each, self._published = [], []
+
+
+def _is_same(known: FileSource, source: Any) -> bool:
+    return isinstance(source, FileSource) and known.is_read_like(source)

@@ -117,7 +117,12 @@ class Stream(FrameMethods):
     ) -> PlannedQueries:
         published = self.host.runs.published() if share else ()
         return plan_queries(
-            [self], emit=emit, plan=plan, checkpoint=checkpoint, published=published
+            [self],
+            emit=emit,
+            plan=plan,
+            checkpoint=checkpoint,
+            published=published,
+            nearby=self.host.runs.measured(self.sources),
         )
 
     def start(

@@ -17,7 +17,7 @@ from anabranch.adapt.decision import (
     judge,
     without_clips,
 )
-from anabranch.adapt.reoptimizer import Reoptimizer
+from anabranch.adapt.reoptimizer import Reoptimizer, at_a_start
 from anabranch.algebra.clip import Clip
 from anabranch.algebra.join import Join
 from anabranch.algebra.node import Node
@@ -192,3 +192,34 @@ def test_an_engine_takes_settings_or_a_word() -> None:
     ab.Engine(reoptimize=ab.Reoptimize(factor=3))
     with pytest.raises(PlanError, match="reoptimize must be"):
         ab.Engine(reoptimize="sometimes")  # type: ignore[arg-type]
+
+
+def test_batches_before_a_restart_count_but_one_has_to_confirm_them() -> None:
+    query = Query(LATE, best(EARLY))
+    watching = Reoptimizer(query, Reoptimize(batches=5))
+    watching.resume(2)
+    assert [watching.look() is not None for _ in range(3)] == [False, False, True]
+    assert query.changes == 1
+    query = Query(LATE, best(EARLY))
+    watching = Reoptimizer(query, Reoptimize(batches=5))
+    watching.resume(1_000)
+    assert query.changes == 0
+    assert watching.look() is not None
+    assert query.changes == 1
+    # What has turned out otherwise since does not count.
+    query = Query(LATE, best(EARLY))
+    watching = Reoptimizer(query, Reoptimize(batches=2))
+    watching.resume(1_000)
+    query.statistics = EARLY
+    assert watching.look() is None
+    assert query.changes == 0
+
+
+def test_a_start_compares_the_plan_of_the_state_with_the_best_one() -> None:
+    [verdict] = at_a_start(Query(LATE, best(EARLY)))
+    assert verdict.gain > 2
+    [verdict] = at_a_start(Query(LATE, best(LATE)))
+    assert verdict.gain == pytest.approx(1)
+    # Nothing is known, or both plans of a change run.
+    assert at_a_start(Query(PlanStatistics(), best(EARLY))) == []
+    assert at_a_start(Query(LATE, best(EARLY), busy=True)) == []

@@ -34,13 +34,14 @@ from anabranch.model.batch import EventBatch
 from anabranch.model.files.stream_file import read_batches
 from anabranch.model.logical import LogicalStream
 from anabranch.runtime.sources.files.log_folder import LogFolder
-from anabranch.runtime.spark.session import DRIVER_ROWS
+from anabranch.runtime.spark.session import DRIVER_ROWS, PLAIN_JOBS
 from anabranch.runtime.store.migrations import MOVES, How, MigrationFolder
 from anabranch.testing.physical import PhysicalState, elements_of, violations
 
 pytestmark = pytest.mark.spark
 
 PATIENCE = 120.0
+ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> None:
@@ -66,6 +67,35 @@ def test_a_running_query_becomes_another_one(engine: Engine, tmp_path: Path) -> 
     for instant in instants(int(run.stable), at):
         old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)
         assert snapshot(run, instant) == (old if instant < at else new), instant
+    assert_legal(tmp_path / "out")
+
+
+@pytest.mark.parametrize("plain", ["true", "false"])
+def test_a_session_that_plans_adaptively_changes_without_a_pause_and_keeps_its_setting(
+    first_engine: Engine, tmp_path: Path, plain: str
+) -> None:
+    # Spark's own default, and all batches in tasks, which have to be told of the plan.
+    session = first_engine.spark.newSession()
+    for name, value in {ADAPTIVE: "true", DRIVER_ROWS: "0", PLAIN_JOBS: plain}.items():
+        session.conf.set(name, value)
+    with Engine(session, shards=2) as engine:
+        declare(engine, tmp_path)
+        run = counting(engine, 1500).start(tmp_path / "out")
+        assert session.conf.get(ADAPTIVE) == "true"
+        feed(run, tmp_path, range(4), rows=2_000)
+        before = run.execution.query.runId
+        migration = run.migrate(counting(engine, 400, least=500)).await_switched(PATIENCE)
+        feed(run, tmp_path, range(4, 8), rows=2_000)
+        migration.await_finished(PATIENCE)
+        # Spark's query has never been started again: that would be a pause.
+        assert run.execution.query.runId == before
+        assert session.conf.get(ADAPTIVE) == "true"
+        run.stop()
+        at = migration.at
+        assert at is not None
+        for instant in instants(int(run.stable), at):
+            old, new = answers(tmp_path, instant, 1500), answers(tmp_path, instant, 400, least=500)
+            assert snapshot(run, instant) == (old if instant < at else new), instant
     assert_legal(tmp_path / "out")
 
 

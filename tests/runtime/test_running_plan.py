@@ -18,6 +18,7 @@ from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_record import QueryRecord, write_query_record
 from anabranch.runtime.store.query_statistics import (
     STATISTICS,
+    BetterPlan,
     OperatorRecord,
     PlanLine,
     QueryStatistics,
@@ -132,9 +133,36 @@ def test_what_a_plan_was_chosen_by_is_kept(checkpoint: Path) -> None:
     expected = PlanStatistics(sources={"Bid": SourceStatistics(rate=2.5, distinct={"item": 7.0})})
     write_priced_with(str(checkpoint), expected)
     assert read_priced_with(str(checkpoint)) == expected
+    # Also what conditions and operators let through.
+    expected = replace(expected, shares={"a = b": 0.1}, ratios={"abc": 0.5})
+    write_priced_with(str(checkpoint), expected)
+    assert read_priced_with(str(checkpoint)) == expected
 
 
 def test_too_few_rows_tell_nothing() -> None:
     assert MEASURED.for_plans().shares == {'"Bid.price" > 80': 0.25}
     assert MEASURED.for_plans().sources["Bid"].rate == 10
     assert MEASURED.for_plans(least_rows=1000) == PlanStatistics()
+
+
+def test_a_better_plan_is_told_of_until_the_query_changes(checkpoint: Path) -> None:
+    gain = BetterPlan(output=0, gain=3.1, reason="another plan is estimated to cost 3.1 times less")
+    write_statistics(str(checkpoint), replace(MEASURED, better=(gain,)))
+    said = CliRunner().invoke(app, ["explain", "--running", str(checkpoint)])
+    assert said.output.endswith(
+        "\n\nas measured when the query resumed:\n"
+        "another plan is estimated to cost 3.1 times less\n"
+        "a running query takes it by run.migrate(), or anabranch migrate CHECKPOINT --reoptimize\n"
+    )
+    said = CliRunner().invoke(app, ["explain", "--running", "--json", str(checkpoint)])
+    assert json.loads(said.output)["better"] == [
+        {"output": 0, "gain": 3.1, "reason": "another plan is estimated to cost 3.1 times less"}
+    ]
+    MigrationFolder.of(str(checkpoint)).add(MigrationRecord(number=0))
+    assert "as measured when" not in explain_running(str(checkpoint))
+
+
+def test_of_several_outputs_a_better_plan_names_its_own() -> None:
+    gain = BetterPlan(output=1, gain=2.0, reason="another plan is estimated to cost 2 times less")
+    several = replace(MEASURED, plans=MEASURED.plans * 2, better=(gain,))
+    assert "\noutput 1: another plan is" in running_text(several)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from anabranch.runtime.spark.job_in_force import can_tell, tellable
 from anabranch.runtime.spark.session import DRIVER_ROWS, driver_limits, is_local, plain_jobs
 
 ONE_PROCESS = ("local", "local[1]", "local[*]", "local[2,4]")
@@ -44,3 +46,29 @@ def test_executors_are_a_cluster_even_on_this_machine(master: str) -> None:
 def test_a_setting_holds_on_every_master() -> None:
     for master in (*ONE_PROCESS, *EXECUTORS):
         assert driver_limits(on(master, **{DRIVER_ROWS: "7"}))["rows"] == 7
+
+
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+class Settings(dict[str, str]):
+    """As much of the settings of a session as is needed."""
+
+    set = dict.__setitem__
+
+
+def test_a_session_plans_adaptively_again_behind_a_start_also_if_that_fails() -> None:
+    for usual in ({}, {ADAPTIVE: "true"}, {ADAPTIVE: "false"}):
+        session: Any = SimpleNamespace(sparkContext=object(), conf=Settings(usual))
+        with tellable(session):
+            assert session.conf[ADAPTIVE] == "false"
+        with pytest.raises(RuntimeError, match="no start"), tellable(session):
+            raise RuntimeError("no start")
+        assert session.conf[ADAPTIVE] == usual.get(ADAPTIVE, "true")
+
+
+def test_a_session_in_another_process_is_left_alone() -> None:
+    session: Any = SimpleNamespace(conf=Settings())
+    assert not can_tell(session)
+    with tellable(session):
+        assert session.conf == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
@@ -120,6 +120,13 @@ def judge(running: Node, best: Node, statistics: PlanStatistics) -> GainVerdict:
         f"another plan is estimated to cost {gain:.2g} times less: "
         f"{_share(then.work, now.work)} of the work, {_share(then.state, now.state)} of the state",
     )
+
+
+def judge_all(
+    running: Sequence[Node], best: Sequence[Node], statistics: PlanStatistics
+) -> list[GainVerdict]:
+    """The same for each output of a query."""
+    return [judge(now, then, statistics) for now, then in zip(running, best, strict=True)]
 
 
 def without_clips(node: Node) -> Node:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final, Protocol, final
 
-from anabranch.adapt.decision import GainVerdict, Patience, Reoptimize, judge
+from anabranch.adapt.decision import GainVerdict, Patience, Reoptimize, judge, judge_all
 from anabranch.algebra.node import Node
 from anabranch.errors import AnabranchError
 from anabranch.optimizer.statistics import PlanStatistics
@@ -34,6 +34,17 @@ class WatchedQuery(Protocol):
         """Give outputs the plans that the optimizer chooses by these statistics."""
 
 
+def at_a_start(query: WatchedQuery) -> list[GainVerdict]:
+    """What other plans would be worth to a query that resumes, as measured before; none: unknown.
+
+    While a change is under way, both of its plans run, and there is nothing to compare.
+    """
+    statistics = query.measured()
+    if not statistics.sources or query.is_changing():
+        return []
+    return judge_all(query.running(), query.best(statistics), statistics)
+
+
 @final
 class Reoptimizer:
     """Prices plans after batches, beside the query, and asks for a change."""
@@ -45,6 +56,18 @@ class Reoptimizer:
         self._patience: dict[int, Patience] = {}
         self._refused: str | None = None
         self._busy = threading.Lock()
+
+    def resume(self, batches: int) -> None:
+        """Look at a query that resumes: what was measured in so many batches counts as they do.
+
+        One batch has to confirm it.
+        """
+        with self._busy:
+            statistics = self._query.measured()
+            before = min(batches, self._settings.batches - 1)
+            for output, verdict in enumerate(at_a_start(self._query)):
+                streak = before if verdict.gain >= self._settings.factor else 0
+                self._patience[output] = Patience(streak, verdict, statistics)
 
     def after_batch(self, batch: int) -> None:
         """A batch is committed; plans are priced beside the next one."""

@@ -62,19 +62,20 @@ class Feed:
     """Writes one file per stream and batch."""
 
     def __init__(self, folder: Path, chronons: int) -> None:
-        """Nothing is written yet."""
+        """What is there already stays, and the next batch follows it."""
         self.folder = folder
         self._chronons = chronons
-        self._number = 0
         for name in EARLY:
-            (folder / name).mkdir(parents=True)
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        # The last stream of a batch that is written.
+        self.number: int = len(list((folder / name).glob("*.parquet")))
 
     def write(self, rates: Mapping[str, int]) -> int:
         """The rows of the next batch; how many there are."""
-        begin = self._number * self._chronons
+        begin = self.number * self._chronons
         rows = 0
         for seed, (name, rate) in enumerate(rates.items()):
-            draw = np.random.default_rng([self._number, seed])
+            draw = np.random.default_rng([self.number, seed])
             count = rate * self._chronons
             table = {
                 "k": draw.integers(0, KEYS["k"], count),
@@ -83,10 +84,10 @@ class Feed:
                 "at": begin + np.arange(count) // rate,
             }
             rows += count
-            part = self.folder / f".{name}-{self._number}"
+            part = self.folder / f".{name}-{self.number}"
             pq.write_table(pa.table(table), part)
-            part.rename(self.folder / name / f"{self._number:05}.parquet")
-        self._number += 1
+            part.rename(self.folder / name / f"{self.number:05}.parquet")
+        self.number += 1
         return rows
 
 

@@ -22,8 +22,9 @@ from anabranch.migrate.in_force import (
     states_of,
 )
 from anabranch.migrate.request import Request
+from anabranch.migrate.same_sources import with_sources_of
 from anabranch.model.time import Time
-from anabranch.optimizer.statistics import PlanStatistics
+from anabranch.optimizer.statistics import UNKNOWN, PlanStatistics
 from anabranch.planning import AskedQuery, PlannedQueries
 from anabranch.runtime.store.query_record import read_query_record
 
@@ -72,6 +73,11 @@ class ExecutedQueries:
         return plan_fingerprint(self._planned.physical)
 
     @property
+    def expected(self) -> PlanStatistics:
+        """What that plan was chosen by."""
+        return self._planned.priced
+
+    @property
     def emit(self) -> Emission:
         """What leaves, and when."""
         return self._planned.emit
@@ -79,14 +85,21 @@ class ExecutedQueries:
     def planned_with(
         self, asked: Sequence[AskedQuery], *, statistics: PlanStatistics | None = None
     ) -> PlannedQueries:
-        """Queries, planned as a user would start them; by what was measured where that is given.
+        """Queries, planned by what was measured; `statistics` if that is given, else by now.
 
         Raises:
             PlanError: They cannot be started.
         """
-        planned = self._plan_all(asked, statistics=statistics)
+        by = self._measured() if statistics is None else statistics
+        planned = self._plan_all(asked, statistics=by)
         planned.refuse(allow_unbounded=self._allow_unbounded)
-        return planned
+        running = self._execution.assembly.work.nodes
+        return replace(planned, workers=with_sources_of(planned.workers, running))
+
+    def _measured(self) -> PlanStatistics:
+        """What was measured of them by now; of the rest of their sources what is declared."""
+        measurements = self._execution.assembly.measurements
+        return UNKNOWN if measurements is None else measurements.statistics.for_plans()
 
     def become(self, asked: Sequence[AskedQuery], planned: PlannedQueries) -> None:
         """From now on these are the queries, one per output."""
@@ -160,3 +173,8 @@ class ExecutedQueries:
         if stored is not None and stored.in_force is not None:
             return stored.in_force.asked
         return (self.fingerprint,)
+
+    def expectations(self) -> tuple[str, ...]:
+        """The files with what these plans were chosen by, if not by what the query began with."""
+        stored = read_query_record(self._execution.checkpoint)
+        return () if stored is None or stored.in_force is None else stored.in_force.expected

@@ -13,10 +13,11 @@ from anabranch.kernels.plan.stage import PhysicalPlan, StageState
 from anabranch.migrate.change import ReadStates
 from anabranch.migrate.handover import Handover
 from anabranch.model.time import BEGINNING
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.planning import PlannedQueries
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.sources.files.log_records import LogProperties
-from anabranch.runtime.sources.spec import FileSource, Promise
+from anabranch.runtime.sources.spec import Promise
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.layout import StateLayout, migrated_layout
 from anabranch.runtime.store.migrations import MOVES, MigrationFolder, PlanInForce
@@ -45,6 +46,8 @@ class PlanExchange:
         work: What is computed from then on.
         then: What is computed behind the change; None: that is `work`.
         asked: The fingerprints of plans that the query may be started with.
+        expected: What the newest of them was chosen by; None where that stays as it is.
+        known: The files with what the others were chosen by.
         handover: The state of a plan that was replayed, and what outputs take over.
         outputs: For each output of the new plan the number that it had, None for one that begins;
             nothing where all stay.
@@ -56,6 +59,8 @@ class PlanExchange:
     work: Work
     then: Work | None
     asked: Sequence[str]
+    expected: PlanStatistics | None = None
+    known: Sequence[str] = ()
     handover: Handover | None = None
     outputs: Sequence[int | None] = ()
     make_sinks: Sequence[Callable[[Folder], Sink]] = ()
@@ -132,16 +137,19 @@ def put_in_force(assembly: Assembly, step: PlanExchange) -> NextPlan:
     outputs = _outputs(assembly, work, layout, step)
     _seed(assembly, work.plan, layout, step)
     reached("migration seeded", step.batch)
+    expected = [] if step.expected is None else [folder.write_expected(step.expected)]
     in_force = PlanInForce(
         migration=step.migration,
         file=folder.write_plan(*plan),
         then="" if step.then is None else folder.write_plan(*seal_work(step.then)),
         asked=tuple(dict.fromkeys(step.asked)),
+        expected=tuple(dict.fromkeys([*step.known, *expected])),
     )
     streaming = [each.name for each in work.frames if each.frame.isStreaming]
     opened.adopt(work.plan, layout, in_force, streaming)
     opened.drop_left()
-    folder.remove_files(in_force.file, in_force.then, *(each.file for each in work.handed_over))
+    moves = [each.file for each in work.handed_over]
+    folder.remove_files(in_force.file, in_force.then, *in_force.expected, *moves)
     return NextPlan(work, outputs)
 
 
@@ -240,17 +248,12 @@ def refuse_other_sources(assembly: Assembly, planned: PlannedQueries, where: str
                 where=where,
                 hint="start the query by itself, with a checkpoint of its own",
             )
-        if source.name in kept and not is_declared_alike(kept[source.name], source):
+        if source.name in kept and not kept[source.name].is_read_like(source):
             raise PlanError(
                 f"the source '{source.name}' is declared in another way than in the running query",
                 where=where,
                 hint="a source that is being read cannot change: declare it as it was",
             )
-
-
-def is_declared_alike(one: FileSource, other: FileSource) -> bool:
-    """Whether two declarations mean the same rows; how many make a batch is no part of that."""
-    return replace(one, limits=other.limits) == other
 
 
 def revised_sources(work: Work, planned: PlannedQueries) -> frozenset[str]:

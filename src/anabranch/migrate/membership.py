@@ -211,6 +211,7 @@ class Membership:
                 work=new,
                 then=None,
                 asked=(plan_fingerprint(planned.physical),),
+                expected=planned.priced,
                 outputs=kept,
             )
             return self._exchanged(
@@ -287,6 +288,7 @@ class Membership:
             work=work,
             then=None,
             asked=(plan_fingerprint(planned.physical),),
+            expected=planned.priced,
             handover=handover,
             outputs=[*range(len(running.nodes)), None],
             make_sinks=[joining.make_sink],

@@ -269,12 +269,16 @@ class Migrator:
         # The same query by another plan may still be started as it always was.
         keeps = not is_over or request.record.reoptimize
         prints = (*self.queries.prints(), new_print) if keeps else (new_print,)
+        known = self.queries.expectations() if keeps else ()
+        expected = None if request.record.reoptimize else request.planned.priced
         step = PlanExchange(
             migration=migration.number,
             batch=batch,
             work=both,
             then=None if is_over else then,
             asked=prints,
+            expected=expected,
+            known=known,
             handover=handover,
         )
         try:
@@ -342,11 +346,15 @@ class Migrator:
         from anabranch.runtime.query.switching import load_work
 
         then = load_work(self._folder, stored.in_force.then, self._execution.assembly.work)
-        prints: tuple[str, ...] = (self.queries.fingerprint,)
-        if migration.record.reoptimize:
-            prints = stored.in_force.asked
+        is_same = migration.record.reoptimize
         step = PlanExchange(
-            migration=migration.number, batch=batch, work=then, then=None, asked=prints
+            migration=migration.number,
+            batch=batch,
+            work=then,
+            then=None,
+            asked=stored.in_force.asked if is_same else (self.queries.fingerprint,),
+            expected=None if is_same else self.queries.expected,
+            known=stored.in_force.expected if is_same else (),
         )
         next_plan = put_in_force(self._execution.assembly, step)
         self.note(migration, state="finished", finished=batch)

@@ -50,5 +50,13 @@ class PlanStatistics:
             return given
         return PlanStatistics(sources=given or {})
 
+    def __or__(self, newer: PlanStatistics) -> PlanStatistics:
+        """Both; where both know something, the newer one counts."""
+        return PlanStatistics(
+            sources={**self.sources, **newer.sources},
+            shares={**self.shares, **newer.shares},
+            ratios={**self.ratios, **newer.ratios},
+        )
+
 
 UNKNOWN: Final = PlanStatistics()

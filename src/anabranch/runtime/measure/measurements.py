@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from anabranch.runtime.messages.counters import StageCounters
 from anabranch.runtime.messages.measured import SourceSample, together
 from anabranch.runtime.store.query_statistics import (
     MOST_OPERATORS,
+    BetterPlan,
     OperatorRecord,
     QueryStatistics,
     SourceRecord,
@@ -62,12 +64,14 @@ class Measurements:
         self.watch: Callable[[int], None] | None = None
         if before is None and checkpoint is not None:
             before = read_statistics(checkpoint)
-        self._measured = before or QueryStatistics()
+        self._measured = replace(before or QueryStatistics(), better=())
+        self._writing = threading.Lock()
         self.replan(plan, priced)
 
     def replan(self, plan: PhysicalPlan, priced: PlanStatistics = UNKNOWN) -> None:
         """From now on another plan runs; what is the same in it goes on."""
         self._plan = plan
+        self._better: tuple[BetterPlan, ...] = ()
         hashes: KnownHashes = {}
         model = CostModel(priced)
         self._placed = placed_operators(plan, hashes)
@@ -84,7 +88,13 @@ class Measurements:
     @property
     def statistics(self) -> QueryStatistics:
         """What is known by now."""
-        return self._with_shares(self._measured)
+        return replace(self._with_shares(self._measured), better=self._better)
+
+    def advise(self, better: Iterable[BetterPlan]) -> None:
+        """Note which plans outputs should have; that counts until the plan changes."""
+        self._better = tuple(better)
+        if self._better:
+            self.write()
 
     def add(
         self, batch: int, counters: Iterable[StageCounters], *, in_driver: bool = False
@@ -117,8 +127,9 @@ class Measurements:
 
     def write(self) -> None:
         """Keep in the checkpoint what is known by now."""
-        if self._checkpoint is not None and self._measured.batches:
-            write_statistics(self._checkpoint, self.statistics)
+        with self._writing:
+            if self._checkpoint is not None and self._measured.batches:
+                write_statistics(self._checkpoint, self.statistics)
 
     def close(self) -> None:
         """Keep what is known by now; the checkpoint may go to others, or away.
@@ -130,7 +141,8 @@ class Measurements:
             self.write()
         except OSError as problem:
             _LOG.warning("the statistics of the query could not be kept: %s", problem)
-        self._checkpoint = None
+        with self._writing:
+            self._checkpoint = None
 
     def _samples(self, counters: Iterable[StageCounters]) -> dict[str, SourceSample]:
         """What streams brought; tables are all there and have no rate."""

@@ -13,7 +13,12 @@ from anabranch.runtime.sources.files.batch_sizing import BatchSize, read_size
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.migrations import MigrationFolder, MigrationRecord
 from anabranch.runtime.store.query_record import read_query_record
-from anabranch.runtime.store.query_statistics import PlanLine, QueryStatistics, read_statistics
+from anabranch.runtime.store.query_statistics import (
+    BetterPlan,
+    PlanLine,
+    QueryStatistics,
+    read_statistics,
+)
 
 _HEADINGS: Final = ("expected", "measured", "selects", "keys", "state", "ms/batch")
 
@@ -61,7 +66,8 @@ class RunningPlans:
     """The plan of each output of a running query, line by line, as of its last batch.
 
     `in_driver` of all `batches` ran in the driver, without a job of Spark. `change` is the change
-    of the query that is in progress, if there is one. `size` is how large batches are while the
+    of the query that is in progress, if there is one. `better` are the plans that outputs should
+    have, as measured when the query resumed. `size` is how large batches are while the
     query is behind, once that was measured.
     """
 
@@ -72,6 +78,7 @@ class RunningPlans:
     plans: tuple[tuple[RunningOperator, ...], ...]
     change: MigrationRecord | None = field(default=None, metadata=OMITTED)
     size: BatchSize | None = field(default=None, metadata=OMITTED)
+    better: tuple[BetterPlan, ...] = field(default=(), metadata=OMITTED)
 
 
 def explain_running(checkpoint: str) -> str:
@@ -119,6 +126,8 @@ def running_text(
     )
     if change is not None:
         parts.append(change.in_words(clock))
+    elif measured.better:
+        parts.append(_advice(measured))
     return "\n\n".join(parts)
 
 
@@ -136,6 +145,24 @@ def plans_as_measured(
         plans=tuple(tuple(_entry(line, measured) for line in lines) for lines in measured.plans),
         change=change,
         size=size,
+        better=measured.better if change is None else (),
+    )
+
+
+def _advice(measured: QueryStatistics) -> str:
+    """Which plans outputs should have, and how they get them."""
+    several = len(measured.plans) > 1
+    found = [
+        f"output {each.output}: {each.reason}" if several else each.reason
+        for each in measured.better
+    ]
+    return "\n".join(
+        [
+            "as measured when the query resumed:",
+            *found,
+            "a running query takes it by run.migrate(), or anabranch migrate CHECKPOINT "
+            "--reoptimize",
+        ]
     )
 
 

@@ -31,7 +31,7 @@ from anabranch.runtime.sources.files.planned_batch import copy_names
 from anabranch.runtime.sources.spec import FileSource
 from anabranch.runtime.spark.batch_tasks import batch_tasks
 from anabranch.runtime.spark.frame_source import sent_columns
-from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job
+from anabranch.runtime.spark.job_in_force import can_tell, clear_jobs, store_job, tellable
 from anabranch.runtime.spark.session import (
     REPLAY_POOL,
     catch_up_rounds,
@@ -45,7 +45,6 @@ from anabranch.runtime.store.control import Control, ControlFolder, source_clock
 from anabranch.runtime.store.folder import Folder
 from anabranch.runtime.store.freed_memory import give_back_memory
 from anabranch.runtime.store.layout import Home
-from anabranch.runtime.store.query_statistics import read_priced_with, write_priced_with
 from anabranch.runtime.store.seeding import progress_before
 from anabranch.runtime.store.state_store import close_runs
 from anabranch.runtime.workers.batch_plan import BatchPlan, batch_plan
@@ -204,7 +203,6 @@ class Assembly:
         self._frame = self._shape(planned)
         clear_jobs(opened.path)
         self._compute_by(planned)
-        # Spark's query keeps the settings that it starts with.
         self._can_tell = can_tell(self.spark)
         job = planned.job
         results = parcels_of(self.spark, planned.work, planned.file_job, job, opened)
@@ -215,7 +213,13 @@ class Assembly:
             writer = writer.trigger(availableNow=True)
         elif self._trigger is not None:
             writer = writer.trigger(processingTime=self._trigger)
-        return writer.foreachBatch(self._committer.commit).start
+        writer = writer.foreachBatch(self._committer.commit)
+
+        def start() -> StreamingQuery:
+            with tellable(results.sparkSession):
+                return writer.start()
+
+        return start
 
     def adopted(self, new: NextPlan) -> bool:
         """Go on with another plan, which is in force already, over the same DataFrame of Spark.
@@ -335,11 +339,9 @@ class Assembly:
         return CopiedRevisions(source.path, control, merge.policy.divergence)
 
     def _measured(self, work: Work) -> Measurements:
-        """Measure what runs from now on, and note by what its plan was chosen when it began."""
+        """Measure what runs from now on."""
         path = self.opened.path
         if self.measurements is None:
-            if self.opened.fresh or read_priced_with(path) is None:
-                write_priced_with(path, work.priced)
             self.measurements = Measurements(path, work.plan, work.priced)
         else:
             self.measurements.replan(work.plan, work.priced)

@@ -17,6 +17,7 @@ from anabranch.kernels.merge.merge import MergeKernel
 from anabranch.kernels.plan.compile import PhysicalPlan, Stage, tables_of
 from anabranch.kernels.plan.identity import plan_fingerprint
 from anabranch.model.clock import INTEGERS, Clock, log_of_clock
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.runtime.query.rescale import (
     Rescale,
     refuse_unfinished,
@@ -42,6 +43,7 @@ from anabranch.runtime.store.query_record import (
     read_query_record,
     write_query_record,
 )
+from anabranch.runtime.store.query_statistics import keep_priced_with
 
 
 @final
@@ -125,13 +127,15 @@ class Checkpoint:
         changed: bool = False,
         reshard: bool = False,
         older: Callable[[], PhysicalPlan] | None = None,
+        priced: PlanStatistics | None = None,
     ) -> None:
         """Open the checkpoint of a query, or begin a new one.
 
         `frames` are those of its sources that are streaming DataFrames. With `changed` the plan
         may be another one than before: what is the same in it keeps its state. With `reshard` a
         query that has another number of shards gets this one. `older` gives the plan as it was
-        for queries that began before state told its shard.
+        for queries that began before state told its shard. `priced` is what the plan was chosen by:
+        it leads to the same plan at the next start.
 
         Raises:
             PlanError: It belongs to another query, or one that is running; or its number of
@@ -142,6 +146,7 @@ class Checkpoint:
         self.path: str = tempfile.mkdtemp(prefix="anabranch-") if path is None else _absolute(path)
         self._lock: IO[bytes] | None = self._locked()
         folder = Folder.at(self.path)
+        self._priced = priced
         try:
             stored = read_query_record(self.path)
             self.fresh: bool = stored is None
@@ -182,6 +187,9 @@ class Checkpoint:
             about = self._resharded(about, shards)
         left = _state_folders(stored) - _state_folders(about)
         about = replace(about, left=tuple(sorted(left)))
+        if self._priced is not None:
+            # Before the record, which says that there is a query that will resume.
+            keep_priced_with(self.path, self._priced, begins=stored is None)
         if about != stored:
             write_query_record(folder, about)
             reached("written down", self.next_batch)

@@ -73,6 +73,7 @@ def start_query(
         changed=changed,
         reshard=reshard,
         older=work.older,
+        priced=work.priced,
     )
     work = replace(work, plan=opened.plan)
     try:
@@ -92,7 +93,7 @@ def stream_rows(
 ) -> tuple[DataFrame, Checkpoint]:
     """The elements of a query as a streaming DataFrame, and where its state is."""
     rows = _spark_schema(element_schema(work.plan.schema, ordered=True, clock=work.clocks[0]))
-    opened = Checkpoint(checkpoint, work.plan, shards, older=work.older)
+    opened = Checkpoint(checkpoint, work.plan, shards, older=work.older, priced=work.priced)
     # One shard tells of the stable point of all, so it has to know it.
     work = replace(work, plan=with_one_promise(opened.plan))
     try:

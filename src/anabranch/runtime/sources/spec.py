@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, final
 
 import pyarrow as pa
@@ -192,6 +192,10 @@ class FileSource:
     def name(self) -> str:
         """The name of the source."""
         return self.promise.source
+
+    def is_read_like(self, other: FileSource) -> bool:
+        """Whether two declarations mean the same rows; how many make a batch is no part of that."""
+        return replace(self, limits=other.limits) == other
 
     @property
     def copies(self) -> bool:

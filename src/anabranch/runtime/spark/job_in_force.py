@@ -9,7 +9,9 @@ two batches without a new DataFrame, and all tasks of a batch work by the same o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "job-"
 _SUFFIX: Final = ".pickle"
+
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_STARTING: Final = threading.Lock()
+"""Held while a setting of a session is another one than its owner's."""
 
 
 def current_job(sealed: bytes, home: str) -> Job:
@@ -53,17 +59,33 @@ def clear_jobs(home: str, *, keep: Collection[str] = ()) -> None:
 
 
 def can_tell(spark: SparkSession) -> bool:
-    """Whether tasks of a query that starts now can be told of another job.
-
-    Not by a session in another process; nor where Spark plans adaptively: then it starts some of
-    the tasks of a batch from threads of its own, which do not know what this thread was told.
-    """
+    """Whether tasks of a query can be told of another job: not by a session in another process."""
     try:
         context: Any = spark.sparkContext
-        adaptive = spark.conf.get("spark.sql.adaptive.enabled", "true")
-        return context is not None and adaptive == "false"
+        return context is not None
     except (AttributeError, NotImplementedError):
         return False
+
+
+@contextmanager
+def tellable(spark: SparkSession) -> Iterator[None]:
+    """A query that starts in here can tell its tasks of another job, whatever its session says.
+
+    Where Spark plans adaptively, it starts some of the tasks of a batch from threads of its own,
+    which do not know what this thread was told. A query copies the settings of its session when it
+    starts, and keeps the copy. So the session plans adaptively again right behind the start, also
+    if that has failed.
+    """
+    if not can_tell(spark):
+        yield
+        return
+    with _STARTING:
+        usual = spark.conf.get(_ADAPTIVE, "true") or "true"
+        spark.conf.set(_ADAPTIVE, "false")
+        try:
+            yield
+        finally:
+            spark.conf.set(_ADAPTIVE, usual)
 
 
 def tell_tasks(spark: SparkSession, home: str, name: str) -> None:

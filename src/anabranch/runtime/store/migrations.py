@@ -5,11 +5,13 @@ change: `query.json` names the one that is in force, and that alone decides afte
 read it is in `plan-<hash>.json`.
 `moves-<number>-<output>.arrow` is what an output takes over in the batch of a change; it goes when
 a later batch is committed.
+`expected-<hash>.json` is what the plans were chosen by that a user may start the query with.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, final
@@ -18,7 +20,9 @@ from anabranch.errors import EngineError
 from anabranch.model.clock import Clock
 from anabranch.model.record import OMITTED, plain, record
 from anabranch.model.time import BEGINNING, Time
+from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_statistics import PricedWith
 
 How: TypeAlias = Literal["auto", "clip", "replay", "state"]
 """How a query changes: by clip, by replay, by the state of its user operators, or what is best."""
@@ -30,6 +34,9 @@ MigrationState: TypeAlias = Literal["requested", "switched", "finished", "refuse
 
 PLAN: Final = "plan-"
 """How names of files with plans begin."""
+
+EXPECTED: Final = "expected-"
+"""How names of files begin with the statistics that a plan was chosen by."""
 
 MOVES: Final = "moves-"
 """How names of files begin with what an output takes over in the batch of a change."""
@@ -137,12 +144,15 @@ class PlanInForce:
         file: The file with the plan.
         then: The file with the plan behind the change; empty once that is the one in force.
         asked: The fingerprints of the plans that a user may start the query with.
+        expected: The files with the statistics that lead to these plans, besides those that the
+            query began with.
     """
 
     migration: int
     file: str
     then: str = ""
     asked: tuple[str, ...]
+    expected: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
 
 @final
@@ -248,11 +258,19 @@ class MigrationFolder:
             )
         return data
 
+    def write_expected(self, statistics: PlanStatistics) -> str:
+        """Keep what a plan was chosen by; the name of the file says what is in it."""
+        content = plain(PricedWith.of(statistics))
+        text = json.dumps(content, sort_keys=True)
+        name = f"{EXPECTED}{hashlib.sha256(text.encode()).hexdigest()}.json"
+        self.folder.write_json(name, content)
+        return name
+
     def remove_files(self, *but: str) -> None:
-        """Remove the plans that are not in force any more, and what outputs have taken over."""
+        """Remove the plans that are not in force any more, and what belongs to them."""
         kept = {*but, *map(_form_of, but)}
         for name in self.folder.names():
-            if name.startswith((PLAN, MOVES)) and name not in kept:
+            if name.startswith((PLAN, MOVES, EXPECTED)) and name not in kept:
                 self.folder.remove(name)
 
 

@@ -11,7 +11,7 @@ is as good as none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, final
 
 from anabranch.errors import EngineError
@@ -133,6 +133,22 @@ class PlanLine:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BetterPlan:
+    """Another plan that an output should have, as measured when its query resumed.
+
+    Attributes:
+        output: The number of the output.
+        gain: How many times as much the plan costs that runs, as estimated.
+        reason: The same in words.
+    """
+
+    output: int
+    gain: float
+    reason: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatistics:
     """Everything that was measured of a query.
 
@@ -145,6 +161,7 @@ class QueryStatistics:
         operators: By the fingerprint of an operator with all below it.
         plans: The plan of each output, line by line.
         chronon: The microseconds of one chronon; None where nobody knows.
+        better: What was found when the query resumed: plans that outputs should have.
     """
 
     format: int = FORMAT
@@ -155,6 +172,7 @@ class QueryStatistics:
     operators: Mapping[str, OperatorRecord] = field(default_factory=dict)
     plans: tuple[tuple[PlanLine, ...], ...] = ()
     chronon: int | None = None
+    better: tuple[BetterPlan, ...] = field(default=(), metadata=OMITTED)
 
     def for_plans(self, least_rows: float = 100.0) -> PlanStatistics:
         """What plans of this query are priced by; of too few rows nothing follows."""
@@ -185,7 +203,7 @@ class QueryStatistics:
 
 def read_statistics(checkpoint: str) -> QueryStatistics | None:
     """What was measured of the query of a checkpoint; None where nothing can be read."""
-    return _read(checkpoint, STATISTICS, QueryStatistics)
+    return _read(Folder.at(checkpoint), STATISTICS, QueryStatistics)
 
 
 def write_statistics(checkpoint: str, measured: QueryStatistics) -> None:
@@ -196,29 +214,57 @@ def write_statistics(checkpoint: str, measured: QueryStatistics) -> None:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedWith:
-    """What the plan of a query was chosen by when it began: how its sources were expected to be."""
+    """What a plan was chosen by: how its sources and operators were expected to be."""
 
     format: int = FORMAT
     sources: Mapping[str, SourceStatistics] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict, metadata=OMITTED)
+    ratios: Mapping[str, float] = field(default_factory=dict, metadata=OMITTED)
+
+    @staticmethod
+    def of(statistics: PlanStatistics) -> PricedWith:
+        """These statistics, to be kept."""
+        return PricedWith(
+            sources=statistics.sources, shares=statistics.shares, ratios=statistics.ratios
+        )
+
+    @property
+    def statistics(self) -> PlanStatistics:
+        """What was kept."""
+        return PlanStatistics(sources=self.sources, shares=self.shares, ratios=self.ratios)
 
 
 def read_priced_with(checkpoint: str) -> PlanStatistics | None:
     """The statistics by which the plan of a checkpoint was chosen; None where there are none."""
-    found = _read(checkpoint, PRICED_WITH, PricedWith)
-    return None if found is None else PlanStatistics(sources=found.sources)
+    found = _read(Folder.at(checkpoint), PRICED_WITH, PricedWith)
+    return None if found is None else found.statistics
 
 
 def write_priced_with(checkpoint: str, statistics: PlanStatistics) -> None:
     """Keep what the plan was chosen by, so that the query gets the same plan when it resumes."""
-    known = PricedWith(sources=statistics.sources)
-    Folder.at(checkpoint).write_json(PRICED_WITH, plain(known))
+    Folder.at(checkpoint).write_json(PRICED_WITH, plain(PricedWith.of(statistics)))
 
 
-def _read(checkpoint: str, name: str, kind: type[FileT]) -> FileT | None:
+def keep_priced_with(checkpoint: str, now: PlanStatistics, *, begins: bool) -> None:
+    """Keep what the plan of a query is chosen by that begins, or gets more sources at a start."""
+    known = None if begins else read_priced_with(checkpoint)
+    if known is None:
+        write_priced_with(checkpoint, now)
+    elif not now.sources.keys() <= known.sources.keys():
+        write_priced_with(checkpoint, replace(known, sources={**now.sources, **known.sources}))
+
+
+def read_expected(folder: Folder, name: str) -> PlanStatistics | None:
+    """The statistics by which the plan of a changed query was chosen; None where it is damaged."""
+    found = _read(folder, name, PricedWith)
+    return None if found is None else found.statistics
+
+
+def _read(folder: Folder, name: str, kind: type[FileT]) -> FileT | None:
     try:
-        content = Folder.at(checkpoint).read_json(name)
+        content = folder.read_json(name)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             return None
-        return record(kind, content, where=f"{checkpoint}/{name}")
+        return record(kind, content, where=f"{folder.path}/{name}")
     except EngineError:
         return None
