@@ -6,11 +6,12 @@ arguments for the same options. So what is explained is what is started.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from anabranch.algebra.analysis.canonical import is_for_merge
 from anabranch.algebra.analysis.reach import way_of_change
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
@@ -64,6 +65,11 @@ class AskedQuery(Protocol):
 
     def canonical(self) -> AskedQuery:
         """The same as such a copy."""
+
+
+def is_merged_copy(query: AskedQuery) -> bool:
+    """Whether a merge reads the query beside other copies."""
+    return query.is_copy or is_for_merge(query.node)
 
 
 @final
@@ -228,7 +234,8 @@ def plan_queries(
             what a plan needs to be right is still done when it is compiled.
         checkpoint: The folder of a query that may resume: it keeps its lookup tables, and the
             expectations that its plan was chosen by, so that it gets the same plan.
-        published: Results of other queries that may be read in place of sub-plans.
+        published: Results of other queries that may be read in place of sub-plans; not by a copy
+            that a merge reads, nor where the state in the checkpoint was written without them.
         by_meaning: Share what means the same; else only what is written alike. Where the state in
             the checkpoint was written by queries that shared less, so do these.
         statistics: What plans are priced by instead.
@@ -288,23 +295,37 @@ def plan_queries(
         swaps=swaps,
         priced=_priced(common, statistics),
     )
-    if not by_meaning or (common == shared and not published):
-        return planned
-    apart = cache(
-        lambda: plan_queries(
-            queries,
-            emit=emit,
-            plan=plan,
-            checkpoint=checkpoint,
-            published=published,
-            by_meaning=False,
-            statistics=statistics,
-        )
+    others: list[Callable[[], PlannedQueries]] = []
+    again = partial(
+        plan_queries, queries, emit=emit, plan=plan, checkpoint=checkpoint, statistics=statistics
     )
-    mine = (planned.physical, planned.older)
-    if resumes_better(checkpoint, mine, lambda: (apart().physical, apart().older)):
-        return apart()
+    shares_results = any(each.leaf.name in own for each in published for _, own in over)
+    if by_meaning and (common != shared or shares_results):
+        others.append(cache(partial(again, published=published, by_meaning=False)))
+    if shares_results:
+        others.append(cache(partial(again, by_meaning=by_meaning)))
+    return _resuming(planned, others, checkpoint)
+
+
+def _resuming(
+    planned: PlannedQueries,
+    others: Sequence[Callable[[], PlannedQueries]],
+    checkpoint: str | None,
+) -> PlannedQueries:
+    """The plan by which most of the state in a checkpoint is found; the first one if none is."""
+    for other in others:
+        mine = (planned.physical, planned.older)
+        theirs = partial(_both_forms, other)
+        if resumes_better(checkpoint, mine, theirs):
+            planned = other()
     return planned
+
+
+def _both_forms(
+    plan: Callable[[], PlannedQueries],
+) -> tuple[PhysicalPlan, Callable[[], PhysicalPlan]]:
+    """The stages as they are compiled now, and as they were before state told its shard."""
+    return plan().physical, plan().older
 
 
 def _priced(nodes: Sequence[Node], statistics: PlanStatistics | None) -> PlanStatistics:
@@ -327,7 +348,8 @@ def _over_published(
     query: AskedQuery, published: Sequence[Published], by_meaning: bool
 ) -> tuple[Node, Mapping[str, Any]]:
     """A query over what others publish, and its sources; as it is where that is nothing."""
-    if not published:
+    # Copies are there for when one of them fails: none depends on what another one writes.
+    if not published or is_merged_copy(query):
         return query.node, query.sources
     node, sources = reuse(query.node, query.sources, published, by_meaning=by_meaning)
     return (query.node, query.sources) if node == query.node else (node, sources)

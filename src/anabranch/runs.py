@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.language.text.script import Script
 from anabranch.runtime.sources.declare.shared_results import Published, publish
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.location import full_path
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Runs:
         """Keep a run of a plan, under a name that no other has.
 
         `uses` are the names that it needs, `reads` the paths of its sources. One that answers only
-        from an instant on does not publish the answer of its plan.
+        from an instant on does not publish the answer of its plan, nor does a log that begins in the
+        middle hold it.
         """
         # A query that has left does not come back, and its name is free again.
         taken = {other.name for other in self.each if not other.has_left}
@@ -62,7 +64,7 @@ class Runs:
         run.read_by = partial(self._readers, run)
         self.each.append(run)
         folder = run.log_folder
-        if folder is not None and publishes:
+        if folder is not None and publishes and not _begins_in_the_middle(folder):
             self._published.append((run, publish(node, run.name, folder)))
         return run
 
@@ -145,3 +147,9 @@ class Runs:
         for run in self.each:
             run.stop(force=True)
         self.each, self._published = [], []
+
+
+def _begins_in_the_middle(folder: str) -> bool:
+    """Whether a log is complete only for events that end at some instant or later."""
+    about = LogFolder(folder).record()
+    return about is not None and about.since is not None

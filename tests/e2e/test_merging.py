@@ -186,7 +186,7 @@ def right(folder: Path) -> LogicalStream:
 def copy_of(engine: Engine, folder: Path, name: str, text: str = QUERY) -> Run:
     """A copy of the query, that goes on where it was."""
     query: Stream = engine.sql(text.format(folder=folder))
-    return query.canonical().start(to=folder / "copies" / name, share=False)
+    return query.canonical().start(to=folder / "copies" / name)
 
 
 def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_path: Path) -> None:
@@ -225,6 +225,40 @@ def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_
     (stage,) = merged.metrics()[-1]["stages"].values()
     statuses = [{c["name"]: c["status"] for c in each["copies"]} for each in stage["reports"]]
     assert statuses == [{"first": "left", "second": "joined"}] * 2
+
+
+def test_a_copy_by_another_plan_begins_in_the_middle_in_the_same_engine(
+    engine: Engine, tmp_path: Path
+) -> None:
+    for number in range(4):
+        rows(tmp_path, number, 6)
+    first = copy_of(engine, tmp_path, "first")
+    first.drain()
+    stream, query = QUERY.split(";")
+    halves = (query.replace("GROUP BY", f"WHERE k {test} 1 GROUP BY") for test in ("=", "<>"))
+    text = f"{stream};{' UNION ALL '.join(halves)}"
+    better: Stream = engine.sql(text.format(folder=tmp_path))
+    log = tmp_path / "copies" / "better"
+    since = jumpstart(tmp_path / "copies" / "first", log, query=better)
+    second = copy_of(engine, tmp_path, "better", text)
+    # Whoever asks for the same answer reads that of the first one: the other lacks its beginning.
+    assert [each.source.path for each in engine._host.runs.published()] == [str(first.log_folder)]
+    for number in range(4, 7):
+        rows(tmp_path, number, 6)
+    first.drain()
+    second.drain()
+    assert first.stable == second.stable > since
+    for run in (first, second):
+        run.stop()
+    # Neither reads the other.
+    got, other = (
+        LogicalStream.of_batches(list(LogFolder(str(tmp_path / "copies" / name)).read()))
+        for name in ("first", "better")
+    )
+    meant = right(tmp_path)
+    assert got.difference(meant, first.stable) == ""
+    for instant in range(int(since), int(first.stable)):
+        assert other.snapshot(Time(instant)) == meant.snapshot(Time(instant))
 
 
 def test_a_copy_that_is_behind_skips_what_is_settled(engine: Engine, tmp_path: Path) -> None:
