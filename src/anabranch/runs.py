@@ -50,8 +50,8 @@ class Runs:
         """Keep a run of a plan, under a name that no other has.
 
         `uses` are the names that it needs, `reads` the paths of its sources. One that answers only
-        from an instant on does not publish the answer of its plan, nor does a log that begins in the
-        middle hold it.
+        from an instant on does not publish the answer of its plan, nor does one whose log begins
+        in the middle.
         """
         # A query that has left does not come back, and its name is free again.
         taken = {other.name for other in self.each if not other.has_left}

@@ -345,6 +345,51 @@ def test_feedback_passes_aggregates_between_two_real_queries(
     assert diverged == {"fast": 0, "slow": 0}
 
 
+def test_a_source_that_is_silent_does_not_make_the_merge_of_two_remember_for_ever(
+    engine: Engine, tmp_path: Path
+) -> None:
+    def say(name: str, number: int) -> None:
+        (tmp_path / name).mkdir(exist_ok=True)
+        lines = [{"k": each, "n": number, "ts": number * 100 + each} for each in range(100)]
+        text = "".join(json.dumps(each) + "\n" for each in lines)
+        hidden = tmp_path / name / f".{number}"
+        hidden.write_text(text)
+        hidden.replace(tmp_path / name / f"{number:03}.jsonl")
+
+    for name in ("first", "second"):
+        engine.sql(
+            f"CREATE STREAM {name} (k INT, n INT, ts INT) SOURCE '{tmp_path}/{name}/*.jsonl' "
+            "ORDERED BY ts DELAY 10"
+        )
+        say(name, 0)
+    merged = engine.sql("SELECT k, n FROM MERGE(first, second, case => 'r4', compare => 150)")
+    run = merged.start(tmp_path / "merged")
+    run.drain()
+    for number in range(1, 12):
+        say("first", number)
+        run.drain()
+    held = [sum(each["state_rows"] for each in batch["stages"].values()) for batch in run.metrics()]
+    # Each event is a node and a payload; of those that are settled, each shard keeps 150.
+    assert max(held) < 1.3 * max(held[:6]) < 1100
+    # It comes back, with all that it has not said.
+    for number in range(1, 12):
+        say("second", number)
+    run.drain()
+    reports = next(
+        each["reports"] for each in run.metrics()[-1]["stages"].values() if "reports" in each
+    )
+    second = [each for shard in reports for each in shard["copies"] if each["name"] == "second"]
+    assert sum(each["diverged"] for each in second) == 0
+    assert sum(each.get("uncompared", 0) for each in second) >= 500
+    say("second", 12)
+    run.drain()
+    run.stop()
+    got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "merged")).read()))
+    assert run.stable > 1200
+    for instant in range(int(run.stable)):
+        assert got.snapshot(Time(instant)) == Counter([(instant % 100, instant // 100)])
+
+
 def test_two_sources_are_merged_by_sql_and_by_python(engine: Engine, tmp_path: Path) -> None:
     """Copies of one feed, in different order, as MERGE and `ab.merge` see them."""
     dice = np.random.default_rng(5)
