@@ -21,6 +21,7 @@ from anabranch.kernels.merge.copies import Copies
 from anabranch.kernels.merge.merge import COPIES
 from anabranch.kernels.plan.repartition import repartitioned
 from anabranch.kernels.trace import runs
+from anabranch.model.identity import signature
 from anabranch.model.time import BEGINNING
 from anabranch.testing import (
     Action,
@@ -227,3 +228,14 @@ def test_how_much_is_kept_is_said_in_the_same_way_everywhere() -> None:
     for wrong in (-1, "some"):
         with pytest.raises(ab.PlanError, match="a merge cannot keep"):
             MergePolicy.of(compare=wrong)
+
+
+def test_checkpoints_of_before_do_not_say_what_was_not_compared() -> None:
+    driver = bounded("r3", 5, *NAMES[:2])
+    for wave in waves(4):
+        driver.step(says("one", wave))
+    (trace,) = driver.traces
+    (held,) = trace.runs[COPIES]
+    older = Copies.of([SortedRun(held.rows.drop_columns(["uncompared"]))])
+    assert older == Copies.of([held])
+    assert signature(MergePolicy()) == '{"MergePolicy":{}}'
