@@ -25,6 +25,8 @@ from anabranch.runtime.query.options import PlanChoice
 from anabranch.runtime.query.start import Work
 from anabranch.runtime.sources.declare.shared_results import publish
 from anabranch.runtime.sources.spec import FileSource
+from anabranch.runtime.store.folder import Folder
+from anabranch.runtime.store.query_record import QueryRecord, write_query_record
 from anabranch.testing.sql.cases import SOURCES, SqlCase, cases
 
 EMISSIONS: Final[tuple[Emission, ...]] = ("speculative", "final", "watermark")
@@ -250,6 +252,53 @@ def test_results_that_others_publish_are_read_and_explained(
     query.run_local()
     assert_explained(query, started.plans, share=False)
     assert list(started.plans[0].sources) == ["Bid"]
+
+
+def resumed_plan(query: Stream, plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan of a query whose checkpoint was written by another plan, while others publish."""
+    Path("home").mkdir(exist_ok=True)
+    about = QueryRecord(plan=plan_fingerprint(plan), query="q", shards=1, routed=True)
+    write_query_record(Folder.at("home"), about)
+    others = [publish(query.node, "other", "out")]
+    return plan_queries([query], checkpoint="home", published=others).physical
+
+
+def test_a_copy_does_not_read_what_another_copy_publishes(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = engine.sql(QUERIES["a window"]).canonical()
+    released = engine.sql(QUERIES["a window"]).canonical().cleanse(cut=False)
+    plain = engine.sql(QUERIES["a filter"]).canonical()
+    for number, query in enumerate((copy, released, plain)):
+        query.run_local(f"out{number}")
+    started = Started(monkeypatch)
+    for number, query in enumerate((copy, released, plain)):
+        published = [publish(query.node, "other", f"out{number}")]
+        monkeypatch.setattr("anabranch.runs.Runs.published", lambda _, found=published: found)
+        query.start("memory")
+        assert_explained(query, started.plans)
+        assert list(started.plans.pop().sources) == ["Bid"]
+    # Other queries go on sharing, also what a copy writes.
+    published = [publish(copy.node, "other", "out0")]
+    above = engine.sql(QUERIES["a window"]).coalesce().where("m > 3")
+    assert list(plan_queries([above], published=published).physical.sources) == ["results of other"]
+
+
+def test_a_query_resumes_with_the_plan_of_its_checkpoint_whether_that_shared_or_not(
+    engine: Engine,
+) -> None:
+    query = engine.sql(QUERIES["a window"])
+    query.run_local("out")
+    alone = plan_queries([query]).physical
+    shared = plan_queries([query], published=[publish(query.node, "other", "out")]).physical
+    assert list(shared.sources) == ["results of other"]
+    assert plan_fingerprint(resumed_plan(query, alone)) == plan_fingerprint(alone)
+    assert plan_fingerprint(resumed_plan(query, shared)) == plan_fingerprint(shared)
+    written = plan_queries([query], plan="as-written")
+    both = [publish(query.node, "other", "out")]
+    resumed_plan(query, written.physical)
+    again = plan_queries([query], plan="as-written", checkpoint="home", published=both)
+    assert plan_fingerprint(again.physical) == plan_fingerprint(written.physical)
 
 
 def test_results_over_a_source_with_an_archive_are_computed_anew(

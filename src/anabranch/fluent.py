@@ -16,7 +16,7 @@ from anabranch.algebra.filter import Filter
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.join import Side
 from anabranch.algebra.map import Map
-from anabranch.algebra.merge import Merge, MergePolicy
+from anabranch.algebra.merge import COMPARED, Merge, MergePolicy
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.ranking import Ranking
 from anabranch.algebra.session_window import SessionWindow
@@ -222,6 +222,7 @@ class Fluent(Retiming):
         adjusts: str = "lazy",
         lag: Span | None = None,
         divergence: str = "warn",
+        compare: int | str = COMPARED,
     ) -> S:
         """One right stream from copies that differ in order, revisions, plan or progress.
 
@@ -236,6 +237,8 @@ class Fluent(Retiming):
             lag: How far the output stays behind the copy that is settled furthest.
             divergence: The policy for a copy that contradicts what is settled: `warn`,
                 `quarantine` or `fail`.
+            compare: How many settled events are kept per shard for a comparison with copies that
+                are behind, the latest ones; `all`: until every copy has settled them.
         """
         every = (self, *others)
         named = [getattr(each, "name", None) for each in every]
@@ -246,6 +249,7 @@ class Fluent(Retiming):
             adjusts=adjusts,
             lag=0 if lag is None else clock_of(self.node).duration(lag),
             divergence=divergence,
+            compare=compare,
         )
         node = Merge(
             inputs=tuple(canonical(each.node) for each in every),

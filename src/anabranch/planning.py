@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from anabranch.algebra.analysis.canonical import is_for_merge
 from anabranch.algebra.analysis.reach import way_of_change
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
@@ -66,6 +67,11 @@ class AskedQuery(Protocol):
 
     def canonical(self) -> AskedQuery:
         """The same as such a copy."""
+
+
+def is_merged_copy(query: AskedQuery) -> bool:
+    """Whether a merge reads the query beside other copies."""
+    return query.is_copy or is_for_merge(query.node)
 
 
 @final
@@ -231,7 +237,8 @@ def plan_queries(
             what a plan needs to be right is still done when it is compiled.
         checkpoint: The folder of a query that may resume: it keeps its lookup tables, and the
             expectations that its plan was chosen by, so that it gets the same plan.
-        published: Results of other queries that may be read in place of sub-plans.
+        published: Results of other queries that may be read in place of sub-plans; not by a copy
+            that a merge reads, nor where the state in the checkpoint was written without them.
         sharing: What counts as the same. Where the state in the checkpoint was written by queries
             that shared less, so do these.
         statistics: What plans are priced by instead.
@@ -325,36 +332,38 @@ def _plan_by(
         swaps=swaps,
         priced=expected,
     )
-    if sharing != "meaning" or checkpoint is None:
+    if checkpoint is None:
         return planned
-    for other in SHARED_LESS:
-        if _with_common_parts(queries, published, other, statistics)[1] == common:
-            continue
-        apart = cache(
-            partial(
-                _plan_by,
-                queries,
-                statistics,
-                emit=emit,
-                plan=plan,
-                checkpoint=checkpoint,
-                published=published,
-                sharing=other,
-            )
-        )
-        if resumes_better(checkpoint, _as_compiled(planned), _later(apart)):
-            planned = apart()
+    again = partial(_plan_by, queries, statistics, emit=emit, plan=plan, checkpoint=checkpoint)
+    others: list[Callable[[], PlannedQueries]] = [
+        cache(partial(again, published=published, sharing=less))
+        for less in (SHARED_LESS if sharing == "meaning" else ())
+        if _with_common_parts(queries, published, less, statistics)[1] != common
+    ]
+    if any(each.leaf.name in own for each in published for _, own in over):
+        others.append(cache(partial(again, published=(), sharing=sharing)))
+    return _resuming(planned, others, checkpoint)
+
+
+def _resuming(
+    planned: PlannedQueries,
+    others: Sequence[Callable[[], PlannedQueries]],
+    checkpoint: str,
+) -> PlannedQueries:
+    """The plan by which most of the state in a checkpoint is found; the first one if none is."""
+    for other in others:
+        mine = (planned.physical, planned.older)
+        theirs = partial(_both_forms, other)
+        if resumes_better(checkpoint, mine, theirs):
+            planned = other()
     return planned
 
 
-def _later(
+def _both_forms(
     plan: Callable[[], PlannedQueries],
-) -> Callable[[], tuple[PhysicalPlan, Callable[[], PhysicalPlan]]]:
-    return lambda: _as_compiled(plan())
-
-
-def _as_compiled(planned: PlannedQueries) -> tuple[PhysicalPlan, Callable[[], PhysicalPlan]]:
-    return planned.physical, planned.older
+) -> tuple[PhysicalPlan, Callable[[], PhysicalPlan]]:
+    """The stages as they are compiled now, and as they were before state told its shard."""
+    return plan().physical, plan().older
 
 
 def _with_common_parts(
@@ -400,7 +409,8 @@ def _over_published(
     query: AskedQuery, published: Sequence[Published], sharing: Sharing
 ) -> tuple[Node, Mapping[str, Any]]:
     """A query over what others publish, and its sources; as it is where that is nothing."""
-    if not published:
+    # Copies are there for when one of them fails: none depends on what another one writes.
+    if not published or is_merged_copy(query):
         return query.node, query.sources
     node, sources = reuse(query.node, query.sources, published, sharing=sharing)
     return (query.node, query.sources) if node == query.node else (node, sources)

@@ -14,6 +14,7 @@ from anabranch.algebra.node import Node
 from anabranch.language.text.script import Script
 from anabranch.optimizer.statistics import PlanStatistics
 from anabranch.runtime.sources.declare.shared_results import Published, publish
+from anabranch.runtime.sources.files.log_folder import LogFolder
 from anabranch.runtime.sources.location import full_path
 from anabranch.runtime.sources.spec import FileSource
 
@@ -52,7 +53,8 @@ class Runs:
         """Keep a run of a plan, under a name that no other has.
 
         `uses` are the names that it needs, `reads` the paths of its sources. One that answers only
-        from an instant on does not publish the answer of its plan.
+        from an instant on does not publish the answer of its plan, nor does one whose log begins
+        in the middle.
         """
         # A query that has left does not come back, and its name is free again.
         taken = {other.name for other in self.each if not other.has_left}
@@ -65,7 +67,7 @@ class Runs:
         run.read_by = partial(self._readers, run)
         self.each.append(run)
         folder = run.log_folder
-        if folder is not None and publishes:
+        if folder is not None and publishes and not _begins_in_the_middle(folder):
             self._published.append((run, publish(node, run.name, folder)))
         return run
 
@@ -171,3 +173,9 @@ class Runs:
 
 def _is_same(known: FileSource, source: Any) -> bool:
     return isinstance(source, FileSource) and known.is_read_like(source)
+
+
+def _begins_in_the_middle(folder: str) -> bool:
+    """Whether a log is complete only for events that end at some instant or later."""
+    about = LogFolder(folder).record()
+    return about is not None and about.since is not None

@@ -158,6 +158,8 @@ class Stream(FrameMethods):
             allow_unbounded: Accept an unbounded window below an operator that keeps state.
             share: Where a query of this engine runs that computes part of this one and writes a
                 log folder, read that log. The query then goes no further than the other one.
+                Copies for a merge (`canonical()`) read no such log, and a query that began without
+                one resumes without.
             plan: `as-written` switches the optimizer off: operators run in the order in which they
                 were written. The answer is the same; a checkpoint belongs to one of the two plans.
             revisions: What late rows of sources with `late="revise"` lead to. `emit`: results are

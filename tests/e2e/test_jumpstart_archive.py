@@ -67,7 +67,7 @@ def highest(folder: Path, at: int) -> list[tuple[int, int]]:
 
 def copy_of(engine: Engine, folder: Path, name: str, text: str) -> Run:
     query = engine.sql(text.format(folder=folder))
-    run: Run = query.canonical().start(to=folder / "copies" / name, share=False)
+    run: Run = query.canonical().start(to=folder / "copies" / name)
     return run
 
 

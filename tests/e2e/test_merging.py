@@ -186,7 +186,7 @@ def right(folder: Path) -> LogicalStream:
 def copy_of(engine: Engine, folder: Path, name: str, text: str = QUERY) -> Run:
     """A copy of the query, that goes on where it was."""
     query: Stream = engine.sql(text.format(folder=folder))
-    return query.canonical().start(to=folder / "copies" / name, share=False)
+    return query.canonical().start(to=folder / "copies" / name)
 
 
 def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_path: Path) -> None:
@@ -225,6 +225,40 @@ def test_a_copy_begins_where_another_is_and_takes_its_place(engine: Engine, tmp_
     (stage,) = merged.metrics()[-1]["stages"].values()
     statuses = [{c["name"]: c["status"] for c in each["copies"]} for each in stage["reports"]]
     assert statuses == [{"first": "left", "second": "joined"}] * 2
+
+
+def test_a_copy_by_another_plan_begins_in_the_middle_in_the_same_engine(
+    engine: Engine, tmp_path: Path
+) -> None:
+    for number in range(4):
+        rows(tmp_path, number, 6)
+    first = copy_of(engine, tmp_path, "first")
+    first.drain()
+    stream, query = QUERY.split(";")
+    halves = (query.replace("GROUP BY", f"WHERE k {test} 1 GROUP BY") for test in ("=", "<>"))
+    text = f"{stream};{' UNION ALL '.join(halves)}"
+    better: Stream = engine.sql(text.format(folder=tmp_path))
+    log = tmp_path / "copies" / "better"
+    since = jumpstart(tmp_path / "copies" / "first", log, query=better)
+    second = copy_of(engine, tmp_path, "better", text)
+    # Whoever asks for the same answer reads that of the first one: the other lacks its beginning.
+    assert [each.source.path for each in engine._host.runs.published()] == [str(first.log_folder)]
+    for number in range(4, 7):
+        rows(tmp_path, number, 6)
+    first.drain()
+    second.drain()
+    assert first.stable == second.stable > since
+    for run in (first, second):
+        run.stop()
+    # Neither reads the other.
+    got, other = (
+        LogicalStream.of_batches(list(LogFolder(str(tmp_path / "copies" / name)).read()))
+        for name in ("first", "better")
+    )
+    meant = right(tmp_path)
+    assert got.difference(meant, first.stable) == ""
+    for instant in range(int(since), int(first.stable)):
+        assert other.snapshot(Time(instant)) == meant.snapshot(Time(instant))
 
 
 def test_a_copy_that_is_behind_skips_what_is_settled(engine: Engine, tmp_path: Path) -> None:
@@ -309,6 +343,51 @@ def test_feedback_passes_aggregates_between_two_real_queries(
     (stage,) = merged.metrics()[-1]["stages"].values()
     diverged = {c["name"]: c["diverged"] for each in stage["reports"] for c in each["copies"]}
     assert diverged == {"fast": 0, "slow": 0}
+
+
+def test_a_source_that_is_silent_does_not_make_the_merge_of_two_remember_for_ever(
+    engine: Engine, tmp_path: Path
+) -> None:
+    def say(name: str, number: int) -> None:
+        (tmp_path / name).mkdir(exist_ok=True)
+        lines = [{"k": each, "n": number, "ts": number * 100 + each} for each in range(100)]
+        text = "".join(json.dumps(each) + "\n" for each in lines)
+        hidden = tmp_path / name / f".{number}"
+        hidden.write_text(text)
+        hidden.replace(tmp_path / name / f"{number:03}.jsonl")
+
+    for name in ("first", "second"):
+        engine.sql(
+            f"CREATE STREAM {name} (k INT, n INT, ts INT) SOURCE '{tmp_path}/{name}/*.jsonl' "
+            "ORDERED BY ts DELAY 10"
+        )
+        say(name, 0)
+    merged = engine.sql("SELECT k, n FROM MERGE(first, second, case => 'r4', compare => 150)")
+    run = merged.start(tmp_path / "merged")
+    run.drain()
+    for number in range(1, 12):
+        say("first", number)
+        run.drain()
+    held = [sum(each["state_rows"] for each in batch["stages"].values()) for batch in run.metrics()]
+    # Each event is a node and a payload; of those that are settled, each shard keeps 150.
+    assert max(held) < 1.3 * max(held[:6]) < 1100
+    # It comes back, with all that it has not said.
+    for number in range(1, 12):
+        say("second", number)
+    run.drain()
+    reports = next(
+        each["reports"] for each in run.metrics()[-1]["stages"].values() if "reports" in each
+    )
+    second = [each for shard in reports for each in shard["copies"] if each["name"] == "second"]
+    assert sum(each["diverged"] for each in second) == 0
+    assert sum(each.get("uncompared", 0) for each in second) >= 500
+    say("second", 12)
+    run.drain()
+    run.stop()
+    got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "merged")).read()))
+    assert run.stable > 1200
+    for instant in range(int(run.stable)):
+        assert got.snapshot(Time(instant)) == Counter([(instant % 100, instant // 100)])
 
 
 def test_two_sources_are_merged_by_sql_and_by_python(engine: Engine, tmp_path: Path) -> None:

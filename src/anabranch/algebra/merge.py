@@ -24,6 +24,9 @@ Inserts: TypeAlias = Literal["first", "leading", "half_frozen", "quorum"]
 Adjusts: TypeAlias = Literal["lazy", "eager", "leading"]
 Divergence: TypeAlias = Literal["warn", "quarantine", "fail"]
 
+COMPARED: Final = 250_000
+"""So many settled events are kept for a comparison with copies that are behind, unless told."""
+
 _QUORUM: Final = re.compile(r"quorum\(\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*\)")
 
 
@@ -43,10 +46,12 @@ class MergePolicy:
         lag: The output stays so far behind the largest stable point.
         divergence: What happens to an input that contradicts what is settled: `warn`, `quarantine`
             (it is not listened to any more), or `fail`.
+        compare: So many events that are settled are kept per shard, so that what inputs say that
+            are behind is compared with them, the latest ones; None: all of them.
     """
 
     identity: ClassVar[Identity] = Identity(
-        "MergePolicy", ("inserts", "quorum", "adjusts", "lag", "divergence")
+        "MergePolicy", ("inserts", "quorum", "adjusts", "lag", "divergence", "compare")
     )
 
     inserts: Inserts = "first"
@@ -54,6 +59,7 @@ class MergePolicy:
     adjusts: Adjusts = "lazy"
     lag: int = 0
     divergence: Divergence = "warn"
+    compare: int | None = COMPARED
 
     def __post_init__(self) -> None:
         for name, kinds in (("inserts", Inserts), ("adjusts", Adjusts), ("divergence", Divergence)):
@@ -76,6 +82,12 @@ class MergePolicy:
                 where="the policy of a merge",
                 hint="a lag is 0 or more",
             )
+        if self.compare is not None and self.compare < 0:
+            raise PlanError(
+                f"a merge cannot keep {self.compare} events",
+                where="the policy of a merge: compare",
+                hint="give a number of events, 0 or more, or 'all'",
+            )
 
     @staticmethod
     def of(
@@ -84,8 +96,11 @@ class MergePolicy:
         adjusts: str = "lazy",
         lag: int = 0,
         divergence: str = "warn",
+        compare: int | str = COMPARED,
     ) -> MergePolicy:
         """A policy in the words of a user, with `quorum(2)`, `quorum(0.5)` or `quorum(50%)`.
+
+        `compare` is a number of events, also as text, or `all`.
 
         Raises:
             PlanError: There is no such policy.
@@ -100,6 +115,7 @@ class MergePolicy:
             adjusts=adjusts,  # type: ignore[arg-type]
             lag=lag,
             divergence=divergence,  # type: ignore[arg-type]
+            compare=_compared(compare),
         )
 
     def enough(self, inputs: int) -> int:
@@ -114,7 +130,30 @@ class MergePolicy:
             inserts = f"quorum({self.quorum:g})"  # type: ignore[assignment]
         lag = f", {lag} behind" if self.lag else ""
         divergence = "" if self.divergence == "warn" else f", divergence: {self.divergence}"
-        return f"inserts {inserts}, adjusts {self.adjusts}{lag}{divergence}"
+        compare = ""
+        if self.compare != COMPARED:
+            many = "all" if self.compare is None else f"{self.compare:,}"
+            compare = f", compares {many} settled events"
+        return f"inserts {inserts}, adjusts {self.adjusts}{lag}{divergence}{compare}"
+
+
+def _compared(given: int | str) -> int | None:
+    """How many events are kept for comparison; None: all.
+
+    Raises:
+        PlanError: It is neither a number nor `all`.
+    """
+    text = str(given).strip().lower().replace("_", "")
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise PlanError(
+            f"a merge cannot keep '{given}' events",
+            where="the policy of a merge: compare",
+            hint="give a number of events, 0 or more, or 'all'",
+        ) from None
 
 
 def _lacks(node: Node, case: Case) -> str:

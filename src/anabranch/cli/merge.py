@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.files import FileMerge
     from anabranch.model.arrivals import Arrivals
     from anabranch.model.batch import EventBatch
@@ -43,6 +44,14 @@ def merge(
         typer.Option(
             help="What to do with contradictions: fail (for files), quarantine or warn (with "
             "--follow)."
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EVENTS|all",
+            help="How many settled events are kept for a comparison with copies that are behind "
+            "(250000).",
         ),
     ] = None,
     follow: Annotated[
@@ -98,6 +107,7 @@ def merge(
     merged.jsonl: 2 inserts, 0 adjusts out of 5 elements; stable point 16
     """
     from anabranch.algebra.analysis.merge_case import CASES
+    from anabranch.algebra.merge import MergePolicy
     from anabranch.model.files.stream_file import write_stream
 
     if case is not None and case.lower() not in CASES:
@@ -109,7 +119,7 @@ def merge(
         _follow(
             files,
             to,
-            {**words, "lag": lag, "divergence": divergence or "warn"},
+            {**words, "lag": lag, "divergence": divergence or "warn", **_compared(compare)},
             trigger,
             checkpoint,
             feedback=feedback,
@@ -129,7 +139,14 @@ def merge(
 
         def write(forms: list[StreamForm]) -> tuple[FileMerge, _ElementCounts]:
             counts = _ElementCounts()
-            work = _work(copies, forms, case, inserts, adjusts, lag, _divergence(divergence, case))
+            policy = MergePolicy.of(
+                inserts=inserts,
+                adjusts=adjusts,
+                lag=int(forms[0].clock.duration(lag)),
+                divergence=_divergence(divergence, case),
+                **_compared(compare),
+            )
+            work = _work(copies, forms, case, policy)
             write_stream(to, counts.of(work.parts()), clock=forms[0].clock)
             if counts.stable is not None:
                 counts.shown = forms[0].clock.format(counts.stable)
@@ -220,22 +237,21 @@ def _divergence(given: str | None, case: str | None) -> str:
     return given or ("warn" if case is not None and case.lower() in ORDERED else "fail")
 
 
+def _compared(given: str | None) -> dict[str, str]:
+    """How many settled events are kept, where somebody says so."""
+    return {} if given is None else {"compare": given}
+
+
 def _work(
     copies: list[InputFile],
     forms: list[StreamForm],
     case: str | None,
-    inserts: str,
-    adjusts: str,
-    lag: str,
-    divergence: str,
+    policy: MergePolicy,
 ) -> FileMerge:
-    from anabranch.algebra.merge import MergePolicy
     from anabranch.merging.files import PIECE_ROWS, FileCopy, FileMerge
     from anabranch.model.files.stream_file import read_arrivals
 
     schema = _schema(copies, forms)
-    behind = int(forms[0].clock.duration(lag))
-    policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, lag=behind, divergence=divergence)
     seen = dict.fromkeys(range(len(copies)), 0)
     bar = Bar(f"merging {len(copies)} copies", sum(copy.path.stat().st_size for copy in copies))
 

@@ -27,6 +27,7 @@ def replicate(
     adjusts: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "lazy",
     lag: Annotated[str | None, typer.Option(help="As for 'anabranch merge'.")] = None,
     divergence: Annotated[str, typer.Option(help="As for 'anabranch merge'.")] = "warn",
+    compare: Annotated[str | None, typer.Option(help="As for 'anabranch merge'.")] = None,
     feedback: Annotated[
         bool, typer.Option("--feedback", help="Let copies that are behind skip what is settled.")
     ] = False,
@@ -48,6 +49,7 @@ def replicate(
     \b
     $ anabranch replicate highest.sql --copies 3 --to highest
     """
+    from anabranch.algebra.merge import COMPARED
     from anabranch.merging.replicate import replicate as make
     from anabranch.runtime.query.options import check_flags
 
@@ -66,6 +68,7 @@ def replicate(
         adjusts=adjusts,
         lag=lag,
         divergence=divergence,
+        compare=COMPARED if compare is None else compare,
         feedback=feedback,
         detach_after=span_or_never(detach_after),
         modules=modules or (),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from anabranch.algebra.analysis.merge_case import Case
+from anabranch.algebra.merge import COMPARED
 from anabranch.algebra.source import Source
 from anabranch.display.option_hints import explained
 from anabranch.engine import Engine
@@ -57,6 +58,7 @@ def merge_logs(
     adjusts: str = "lazy",
     lag: Span | None = None,
     divergence: str = "warn",
+    compare: int | str = COMPARED,
     checkpoint: PathText | None = None,
     trigger: Span | None = None,
     available_now: bool = False,
@@ -71,11 +73,12 @@ def merge_logs(
         pattern: A folder that holds log folders and stream files, or a pattern such as
             `replicas/*`.
         to: Where the merged stream goes, as for `Stream.start`.
-        case: What is taken for granted of every copy, as for `Stream.merge`, like the next four.
+        case: What is taken for granted of every copy, as for `Stream.merge`, like the next five.
         inserts: When an event leaves.
         adjusts: When a changed end leaves.
         lag: How far the output stays behind.
         divergence: What becomes of a copy that contradicts what is settled.
+        compare: How many settled events are kept for a comparison with copies that are behind.
         checkpoint: The folder for the checkpoint.
         trigger: The time between two batches.
         available_now: Merge what is there, then end.
@@ -98,7 +101,12 @@ def merge_logs(
     # What a user says of the copies is checked, and then nothing else is relied on.
     copies = _relying(copies, NOTHING_KNOWN) if case is not None else _as_before(copies, home)
     merged = copies.merge(
-        case=case, inserts=inserts, adjusts=adjusts, lag=lag, divergence=divergence
+        case=case,
+        inserts=inserts,
+        adjusts=adjusts,
+        lag=lag,
+        divergence=divergence,
+        compare=compare,
     )
     options: dict[str, Any] = {"checkpoint": checkpoint, "trigger": trigger}
     run = merged.start(to, available_now=available_now, **options)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, final
 
 from anabranch.algebra.analysis.merge_case import Case
-from anabranch.algebra.merge import MergePolicy, refuse_case
+from anabranch.algebra.merge import COMPARED, MergePolicy, refuse_case
 from anabranch.display.option_hints import explained
 from anabranch.errors import PlanError
 from anabranch.merging.logs import DETACH_AFTER, MERGE_OPTIONS
@@ -295,6 +295,7 @@ def replicate(
     adjusts: str = "lazy",
     lag: Span | None = None,
     divergence: str = "warn",
+    compare: int | str = COMPARED,
     feedback: bool = False,
     detach_after: Span | None = DETACH_AFTER,
     merge: Sequence[str] = (),
@@ -315,11 +316,12 @@ def replicate(
         to: The folder for everything; the merged stream is the log folder `merged` in it.
         copies: How many copies of a single script.
         trigger: The time between two batches.
-        case: What is taken for granted of every copy, as for `Stream.merge`, like the next four.
+        case: What is taken for granted of every copy, as for `Stream.merge`, like the next five.
         inserts: When an event leaves.
         adjusts: When a changed end leaves.
         lag: How far the merged stream stays behind.
         divergence: What becomes of a copy that contradicts what is settled.
+        compare: How many settled events are kept for a comparison with copies that are behind.
         feedback: Let copies that are behind skip what is settled already, as for `merge_logs`.
         detach_after: Detach a copy that has stood still for so long, as for `merge_logs`.
         merge: More words for `anabranch merge`.
@@ -342,7 +344,9 @@ def replicate(
     for name, value in (("lag", lag), ("detach_after", detach_after), ("feedback", feedback)):
         REPLICATE_OPTIONS[name].checked(value, where="replicate(...)")
     # A wrong word would end every process that is started with it, again and again.
-    policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, divergence=divergence)
+    policy = MergePolicy.of(
+        inserts=inserts, adjusts=adjusts, divergence=divergence, compare=compare
+    )
     refuse_case(case, policy)
     given = [scripts] if isinstance(scripts, str | Path) else list(scripts)
     if not given:
@@ -371,6 +375,7 @@ def replicate(
         members[name] = _member(name, words, work, output)
     output = folder / MERGED
     words = ["--inserts", inserts, "--adjusts", adjusts, "--divergence", divergence]
+    words += [] if compare == COMPARED else ["--compare", str(compare)]
     words += [] if case is None else ["--case", case]
     words += [] if lag is None else ["--lag", _text(lag)]
     words += ["--feedback"] if feedback else []

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anabranch.algebra.analysis.canonical import is_for_merge
 from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.node import Node
 from anabranch.errors import PlanError
@@ -23,7 +22,7 @@ from anabranch.migrate.change import PlannedChange
 from anabranch.migrate.handover import Handover, HealedStates, healed_state, is_readable
 from anabranch.migrate.request import Request
 from anabranch.model.time import Time
-from anabranch.planning import AskedQuery
+from anabranch.planning import AskedQuery, is_merged_copy
 from anabranch.runtime.sinks.sinks import Sink
 from anabranch.runtime.sources.files.log_records import LogProperties
 
@@ -48,7 +47,7 @@ def healed_query(
     Raises:
         PlanError: A copy that a merge reads would be cut.
     """
-    is_copy = _is_copy(old)
+    is_copy = is_merged_copy(old)
     found = in_form_of(old, new)
     why = obstacle
     if not isinstance(old.node, Coalesce) or not isinstance(found.node, Coalesce):
@@ -69,11 +68,7 @@ def healed_query(
 
 def in_form_of(old: AskedQuery, new: AskedQuery) -> AskedQuery:
     """The query that takes the place of another one: that of a copy becomes a copy again."""
-    return new.canonical() if _is_copy(old) else new
-
-
-def _is_copy(query: AskedQuery) -> bool:
-    return query.is_copy or is_for_merge(query.node)
+    return new.canonical() if is_merged_copy(old) else new
 
 
 def unhealable(sink: Sink, emit: Emission, is_revised: bool) -> str | None:

@@ -101,13 +101,14 @@ class Routing:
 
     Attributes:
         by: `id`: their ids do; `check`: their second hash is marked; `payload`: their columns do;
-            `list`: another list of the kernel has their ids, too; `everywhere`: in all shards.
+            `list`: another list of the kernel has their ids, too; `everywhere`: in all shards, all
+            of which have the same; `gathered`: in all shards, those of each of them.
         payload: The columns.
         route: What they say.
         list: The other list.
     """
 
-    by: Literal["id", "check", "payload", "list", "everywhere"]
+    by: Literal["id", "check", "payload", "list", "everywhere", "gathered"]
     payload: pa.Schema | None = None
     route: Route | None = None
     list: str = ""
@@ -116,6 +117,7 @@ class Routing:
 BY_ID: Final = Routing("id")
 BY_CHECK: Final = Routing("check")
 EVERYWHERE: Final = Routing("everywhere")
+GATHERED: Final = Routing("gathered")
 
 
 def by_id_or(route: Route | None, other: Routing) -> Routing:

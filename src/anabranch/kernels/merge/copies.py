@@ -35,8 +35,8 @@ class InputState:
             `left` or is `quarantined` is not listened to.
         stable: What it has promised.
         since: It vouches for events that end there or later.
-        known: Events that ended before were forgotten when it came: what it says of them cannot
-            be compared.
+        known: Events that ended before were forgotten when it came, or while it was behind: what
+            it says of them cannot be compared.
         life: How often it was attached again: what it said in earlier lives does not count.
         last: The largest start of its inserts; only inputs in order have one.
         ties: How many inserts it had at that start, since it last went back.
@@ -45,6 +45,7 @@ class InputState:
             `last`; FOREVER: it has not.
         rows: How many elements it has sent.
         ignored: How many of them came when they did not matter any more.
+        uncompared: How many of these were about events that were forgotten.
         diverged: How often it contradicted what is settled.
     """
 
@@ -62,6 +63,7 @@ class InputState:
     rows: int = 0
     ignored: int = 0
     diverged: int = 0
+    uncompared: int = 0
 
     @property
     def key(self) -> int:
@@ -88,6 +90,8 @@ class InputState:
             "rows": self.rows,
             "ignored": self.ignored,
             "diverged": self.diverged,
+            # Most merges never forget what somebody may still say something about.
+            **({"uncompared": self.uncompared} if self.uncompared else {}),
         }
 
 
@@ -118,7 +122,8 @@ class Copies:
     @staticmethod
     def of(runs: Sequence[SortedRun]) -> Copies:
         """As they were stored."""
-        if not runs or not len(runs[0]):
+        runs = [run for run in runs if len(run)]
+        if not runs:
             return Copies()
         found = runs[0].rows.to_pylist()
         names = [each.name for each in fields(InputState)]
@@ -126,7 +131,19 @@ class Copies:
         copies = tuple(InputState(**{n: row[n] for n in names if n in row}) for row in found)
         first = found[0]
         reach = first.get("reach", int(BEGINNING))
-        return Copies(copies, first["leader"], first["forgotten"], reach, first.get("case"))
+        one = Copies(copies, first["leader"], first["forgotten"], reach, first.get("case"))
+        return one if len(runs) == 1 else one._of_all(runs[1:])
+
+    def _of_all(self, others: Sequence[SortedRun]) -> Copies:
+        """What all shards have forgotten, of which this is one: each forgets for itself."""
+        most = {each.number: each.known for each in self.each}
+        forgotten = self.forgotten
+        for run in others:
+            for row in run.rows.to_pylist():
+                most[row["number"]] = max(most.get(row["number"], BEGINNING), row["known"])
+                forgotten = max(forgotten, row["forgotten"])
+        each = tuple(replace(copy, known=most[copy.number]) for copy in self.each)
+        return replace(self, each=each, forgotten=forgotten)
 
     def run(self) -> SortedRun:
         """As they are stored."""
@@ -210,20 +227,42 @@ class Copies:
         weakest = max([before, *wanted])
         return self if weakest == before else replace(self, case=CASES[weakest])
 
-    def counted(self, ignored: np.ndarray, diverged: np.ndarray, numbers: Sequence[int]) -> Copies:
-        """The same with more late elements and contradictions, each given by its input's index."""
+    def counted(
+        self,
+        ignored: np.ndarray,
+        diverged: np.ndarray,
+        numbers: Sequence[int],
+        until: np.ndarray | None = None,
+    ) -> Copies:
+        """The same with more late elements and contradictions, each given by its input's index.
+
+        `until` says of late elements until when their event would matter.
+        """
         late = np.bincount(ignored, minlength=len(numbers))
         wrong = np.bincount(diverged, minlength=len(numbers))
         copies = self
         for index, number in enumerate(numbers):
             if late[index] or wrong[index]:
                 copy = self.numbered(number)
+                unknown = 0 if until is None else int((until[ignored == index] < copy.known).sum())
                 copies = copies.changed(
                     number,
                     ignored=copy.ignored + int(late[index]),
                     diverged=copy.diverged + int(wrong[index]),
+                    uncompared=copy.uncompared + unknown,
                 )
         return copies
+
+    def forgetting(self, before: Time) -> Copies:
+        """The same, where what ends before an instant is not remembered any more.
+
+        Whoever has not settled it is not compared as far as that.
+        """
+        each = [
+            replace(copy, known=max(copy.known, int(before))) if copy.stable < before else copy
+            for copy in self.each
+        ]
+        return replace(self, each=tuple(each), forgotten=max(self.forgotten, int(before)))
 
     def columns(self, before: Copies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """By number: the index among those who are heard, if they are, and what was promised."""

@@ -41,6 +41,7 @@ from anabranch.kernels.contract.column_names import TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import Contradiction, describe
 from anabranch.kernels.merge.inserted import adjusts_what_is_over, inserted_twice
+from anabranch.kernels.merge.lead import Lead
 from anabranch.kernels.merge.nodes import (
     Elements,
     Numbered,
@@ -68,56 +69,6 @@ Runs = dict[str, tuple[SortedRun, ...]]
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Lead:
-    """Who decides, and how far. Inputs are in columns.
-
-    Attributes:
-        keys: Under which numbers the inputs are remembered.
-        leader: The index of the one that leads.
-        since: The output's stable point before the batch.
-        until: The output's stable point after the batch.
-        was: What of the output each input had settled before the batch.
-        now: What of the output each input has settled after it.
-        vouched: From which end on each input vouches for events; FOREVER: not at all, for now.
-        slow: What of the output all inputs have settled: before that nobody can contradict any
-            more.
-        joins: An input has joined since the last time: what it said before counts from now on.
-    """
-
-    keys: tuple[int, ...]
-    leader: int | None
-    since: Time
-    until: Time
-    was: Ints
-    now: Ints
-    vouched: Ints
-    slow: Time
-    joins: bool = False
-
-    @property
-    def before(self) -> Time | None:
-        """All that began before is looked at: what is settled now and was not, or counts now."""
-        if self.joins:
-            return FOREVER
-        compares = bool((self.comparable & (self.now > self.was)).any())
-        return self.until if self.until > self.since or compares else None
-
-    @property
-    def joined(self) -> Mask:
-        """Who has joined: others prompt nothing."""
-        return np.asarray(self.vouched < FOREVER)
-
-    @property
-    def comparable(self) -> Mask:
-        """Who has settled something that it vouches for.
-
-        Before that, what goes on as yet may still end too early for it to know.
-        """
-        return self.joined & (self.vouched <= self.now)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
 class MergeResult:
     """What a batch gives: new runs, output, and what was noticed.
 
@@ -125,7 +76,8 @@ class MergeResult:
     contradict what is settled, once for each event; `found` describes a few of these. `twice`
     is a row that inserts what its input has already, with an end that it never inserted it with.
     `reach` is the least start of the output's events that end at its stable point or later; None:
-    it has not moved.
+    it has not moved. `slow` is before which instant what ends is forgotten now; None: nothing is
+    remembered of events at all.
     """
 
     runs: Runs
@@ -135,6 +87,7 @@ class MergeResult:
     found: tuple[Contradiction, ...] = ()
     twice: int | None = None
     reach: int | None = None
+    slow: Time | None = None
 
 
 @final
@@ -182,8 +135,9 @@ def step_keyed(
     target = settle_ends(state, choose_ends(state, lead, policy), lead)
     target[over] = out[over]
     moved = target != out
-    dead = (nodes.start < lead.slow) & (target < lead.slow)
-    fresh = ~stored & ~dead
+    age = np.maximum(nodes.start, target)
+    lead = lead.bounded(age, policy.compare)
+    fresh = ~stored & (age >= lead.slow)
     rows = np.flatnonzero((stored & (moved | changed.any(axis=1))) | fresh)
     rows = rows[nodes.in_order(rows)]
     values = {OUT: target[rows]}
@@ -221,7 +175,9 @@ def step_keyed(
     where = runs.get(PAYLOADS, ())
     which = np.flatnonzero(moved)
     output = moves_of(where, nodes, which, first, elements, schema, out[which], target[which])
-    wrong, by = np.nonzero(contradictions(state, target, lead))
+    # Of what was forgotten the payload may be gone: it is told only of what has come.
+    told = (first >= 0) | (np.maximum(nodes.start, out) >= lead.forgotten)
+    wrong, by = np.nonzero(contradictions(state, target, lead) & told[:, None])
     shown = nodes.in_order(wrong)
     wrong, by = wrong[shown], by[shown]
 
@@ -240,6 +196,7 @@ def step_keyed(
         describe(wrong, by, first >= 0, find, views),
         twice,
         reach_of(nodes.start, target, lead),
+        lead.slow,
     )
 
 

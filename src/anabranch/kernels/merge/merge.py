@@ -20,11 +20,12 @@ from anabranch.kernels.contract.packed_events import (
     pack_events,
     packed_schema,
 )
-from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, Routing, by_id_or
+from anabranch.kernels.contract.routing import BY_CHECK, EVERYWHERE, GATHERED, Routing, by_id_or
 from anabranch.kernels.merge.arrived_rows import ArrivedRows
 from anabranch.kernels.merge.contradictions import Note, contradiction, report_run
-from anabranch.kernels.merge.copies import Copies, InputState
-from anabranch.kernels.merge.keyed import Lead, MergeResult, Runs, step_keyed
+from anabranch.kernels.merge.copies import Copies
+from anabranch.kernels.merge.keyed import MergeResult, Runs, step_keyed
+from anabranch.kernels.merge.lead import lead_of
 from anabranch.kernels.merge.multiset import step_multiset
 from anabranch.kernels.merge.nodes import Elements
 from anabranch.kernels.merge.order import broken, in_order
@@ -103,9 +104,12 @@ class MergeKernel(Stateful):
         return not self.by_order
 
     def routing(self, name: str) -> Routing:
-        """Events by their payload; what is known of the copies is known everywhere."""
+        """Events by their payload; what is known of the copies is known everywhere.
+
+        What was forgotten each shard says for itself.
+        """
         if name in (COPIES, REPORT):
-            return EVERYWHERE
+            return GATHERED if name == COPIES else EVERYWHERE
         return by_id_or(self.route, BY_CHECK)
 
     def prepared_schema(self, side: int = 0) -> pa.Schema:
@@ -225,7 +229,7 @@ class MergeKernel(Stateful):
     ) -> tuple[Copies, MergeResult]:
         case, policy = self._case(copies), self.node.policy
         if case in ("r3", "r4"):
-            lead = _lead(before, copies, since, until)
+            lead = lead_of(before, copies, since, until)
             if case == "r4":
                 outcome = step_multiset(runs, elements, lead, policy, self.schema)
             else:
@@ -247,14 +251,16 @@ class MergeKernel(Stateful):
                 elements, case = told_apart(elements), "r2"
             outcome = step_ordered(runs, elements, case, since, until, ordinal)
         numbers = [copy.number for copy in copies.heard]
-        copies = copies.counted(elements.column[outcome.ignored], outcome.by, numbers)
+        late = outcome.ignored
+        ends = np.maximum(elements.start, elements.new_end)[late]
+        copies = copies.counted(elements.column[late], outcome.by, numbers, ends)
         slow = min((max(copy.stable, copy.known) for copy in copies.heard), default=int(until))
-        forgotten = max(copies.forgotten, min(slow, int(until)))
+        copies = copies.forgetting(max(Time(min(slow, int(until))), outcome.slow or BEGINNING))
         # Of what has passed below the floor nobody knows how long it goes on.
         reach = copies.reach
         if outcome.reach is not None and FLOOR not in runs:
             reach = outcome.reach
-        return replace(copies, forgotten=forgotten, reach=reach), outcome
+        return replace(copies, reach=reach), outcome
 
     def _judge(self, copies: Copies, outcome: MergeResult) -> set[int]:
         """The numbers of those that are not to be listened to any more.
@@ -346,34 +352,3 @@ class MergeKernel(Stateful):
     def _clock(self) -> Clock:
         """How the copies count time."""
         return clock_of(self.node)
-
-
-def _lead(before: Copies, copies: Copies, since: Time, until: Time) -> Lead:
-    heard = copies.heard
-    leader = [index for index, copy in enumerate(heard) if copy.number == copies.leader]
-    promised = {copy.key: copy.stable for copy in before.each}
-    joining = {copy.key for copy in before.each if copy.status == "joining"}
-    vouched = [max(c.since, c.known) if c.status == "joined" else FOREVER for c in heard]
-    was = [min(promised.get(copy.key, BEGINNING), since) for copy in heard]
-    # Nothing was compared before they had settled something that they vouch for.
-    was = [
-        BEGINNING if copy.key in joining or settled < since_when else settled
-        for copy, settled, since_when in zip(heard, was, vouched)
-    ]
-    now = [min(copy.stable, until) for copy in heard]
-
-    def settled(copy: InputState) -> int:
-        # What ended before `known` is not compared with it, however far it is.
-        return min(max(copy.stable, copy.known), int(until))
-
-    return Lead(
-        tuple(copy.key for copy in heard),
-        leader[0] if leader else None,
-        since,
-        until,
-        np.array(was, np.int64),
-        np.array(now, np.int64),
-        np.array(vouched, np.int64),
-        Time(min(map(settled, heard), default=int(until))),
-        joins=any(c.status == "joined" and c.key in joining for c in heard),
-    )

@@ -35,7 +35,8 @@ from anabranch.kernels.columns.grouped import Ints, Mask, is_first, order_by_num
 from anabranch.kernels.contract.column_names import END
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.merge.contradictions import describe
-from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, Lead, MergeResult, Runs, reach_of
+from anabranch.kernels.merge.keyed import NODES, OUT, PAYLOADS, MergeResult, Runs, reach_of
+from anabranch.kernels.merge.lead import Lead
 from anabranch.kernels.merge.nodes import (
     Elements,
     Numbered,
@@ -110,10 +111,11 @@ def step_multiset(
 
     which, end, new_end = _pair(table, nodes.start, wanted)
     latest = table.latest(wanted)
-    dead = (nodes.start < lead.slow) & (latest < lead.slow)
+    age = np.maximum(nodes.start, latest)
+    lead = lead.bounded(age, policy.compare)
     touched = np.asarray(changed.any(axis=1))
     touched[which] = True
-    fresh = ~stored & ~dead
+    fresh = ~stored & (age >= lead.slow)
     written = (stored & touched) | fresh
     after = dict(runs)
     after[NODES] = _write(runs.get(NODES, ()), nodes, table, wanted, written, lead)
@@ -136,7 +138,10 @@ def step_multiset(
         after[NODES] = after[PAYLOADS] = ()
     where = runs.get(PAYLOADS, ())
     output = moves_of(where, nodes, which, first, elements, schema, end, new_end)
-    wrong, by = np.nonzero(contradictions(table, nodes.start, wanted, touched, lead))
+    # Of what was forgotten the payload may be gone: it is told only of what has come.
+    told = (first >= 0) | (np.maximum(nodes.start, last) >= lead.forgotten)
+    found = contradictions(table, nodes.start, wanted, touched, lead)
+    wrong, by = np.nonzero(found & told[:, None])
     shown = nodes.in_order(wrong)
     wrong, by = wrong[shown], by[shown]
 
@@ -155,6 +160,7 @@ def step_multiset(
         by,
         describe(wrong, by, first >= 0, find, views),
         reach=reach_of(nodes.start, latest, lead),
+        slow=lead.slow,
     )
 
 

@@ -28,13 +28,13 @@ def repartitioned(
 
     Rows keep their order, and so do runs. Keys of different shards have nothing to do with each
     other: the runs of one may follow those of another. What all shards have is taken from the
-    `first` one.
+    `first` one, unless each has its own.
     """
     for name, runs in trace.runs.items():
         routing = kernel.routing(name)
         routed = None
-        if routing.by == "everywhere":
-            if first:
+        if routing.by in ("everywhere", "gathered"):
+            if first or routing.by == "gathered":
                 yield from ((name, [run.rows] * shards) for run in runs)
             continue
         if routing.by == "list":

@@ -14,7 +14,7 @@ from anabranch.language.names.context import Context
 from anabranch.language.names.scope import Item
 from anabranch.language.text.window_text import MergeText
 
-_OPTIONS: Final = ("case", "inserts", "adjusts", "lag", "divergence")
+_OPTIONS: Final = ("case", "inserts", "adjusts", "lag", "divergence", "compare")
 
 
 def bind_merge(
