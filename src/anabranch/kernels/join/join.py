@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -26,7 +26,15 @@ from anabranch.kernels.contract.column_names import (
     ROW,
     START,
 )
-from anabranch.kernels.contract.kernel import Arrived, Progress, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import (
+    Arrived,
+    Need,
+    Progress,
+    Rest,
+    SortedRun,
+    Stateful,
+    Trace,
+)
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -59,7 +67,7 @@ from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.identity import Identity
 from anabranch.model.numbers.hashing import stable_hash, stable_hashes
-from anabranch.model.time import BEGINNING, Time, add_saturating
+from anabranch.model.time import BEGINNING, FOREVER, Time, add_saturating
 
 _SIDES: Final = ("left", "right")
 _EXIST: Final = "exist."
@@ -247,6 +255,28 @@ class JoinKernel(Stateful):
         columns |= {f"key{index}": column for index, column in enumerate(values)}
         times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(side), {**columns, **times})
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget rows that have ended before any pair that is needed, and stay so.
+
+        A row stays so if its side is never adjusted, or has promised more than its end: then the
+        other side alone has kept it so far. Pairs that were found with it stay as they are.
+        """
+        runs: Runs = dict(trace.runs)
+        for side, name in enumerate(_SIDES):
+            own = Need(self.interest(need.end, side), need.first).instant
+            # Stretches on which a key exists move, whatever their rows do.
+            moves = side == 1 and self._only_exists
+            if moves or not self.node.inputs[side].properties.insert_only:
+                own = Time(min(own, sides[side]))
+            own = Time(min(own, FOREVER - 1))
+            if name in runs and own > trace.stable:
+                none = no_rows(runs[name][0].rows.schema)
+                kept = add_run(runs.pop(name), none, own, interval_merger(own), anchors=False)
+                runs |= {name: kept} if kept else {}
+        return replace(trace, runs=runs), arrived
 
     def rest(self, trace: Trace) -> Rest:
         """Until some of its rows are expected to have expired."""
