@@ -286,6 +286,8 @@ FALLING: dict[str, Node] = {
     "top k": TopK(input=S, k=2, order_by=((Expression.parse("v", SCHEMA), True, False),)),
     "rows": CountWindow(input=replace(S, insert_only=True, only_points=True), rows=3),
     "an inner join": joined(),
+    "a left join": joined("left"),
+    "an anti-join": joined("anti"),
 }
 
 
