@@ -248,6 +248,43 @@ def test_row_windows_forget_what_has_left_them(
     check(data, canonical(node), steps)
 
 
+@pytest.mark.parametrize(("insert_only", "slide"), [(True, 1), (False, 1), (True, 2)])
+@given(data=st.data())
+def test_row_windows_need_no_since(insert_only: bool, slide: int, data: st.DataObject) -> None:
+    source = replace(S, insert_only=insert_only, only_points=True)
+    rows = data.draw(st.integers(1, 3))
+    order = tuple(Expression.parse(name, SCHEMA) for name in ("v", "x"))
+    node = CountWindow(input=source, rows=rows, slide=slide, order_by=order)
+    steps = interleaved(data, S=data.draw(long_streams(points=True, insert_only=insert_only)))
+    since = data.draw(st.integers(0, len(steps) - 1))
+    end = data.draw(st.integers(10, 40))
+    whole, less = run(node, steps), purged(node, steps, Interest(Time(end)), since)
+    assert reaching(events(less).items(), end) == reaching(events(whole).items(), end)
+
+
+def test_an_event_that_begins_when_all_of_interest_does_keeps_its_start() -> None:
+    node = aggregate(S, (), "n")
+    rows: list[Move] = [(("a", 1, 0.5), 0, 0, 20)]
+    late: list[Move] = [(("a", 1, 0.5), 3, 3, 10)]
+    steps: Steps = [{"S": _batch(rows, BEGINNING)}, {"S": _batch(late, BEGINNING)}]
+    less = purged(node, steps, Interest(Time(20), Time(10)), 1)
+    whole = run(node, steps)
+    assert list(reaching(events(whole).items(), 20)) == [("{'n': 1}", 10, 20)]
+    assert reaching(events(less).items(), 20) == reaching(events(whole).items(), 20)
+
+
+def test_a_row_that_has_ended_may_still_be_prolonged_in_a_join() -> None:
+    node = joined(insert_only=False)
+    steps: Steps = [
+        {"A": _batch([((1, 0), 1, 1, 4)], BEGINNING, ROWS)},
+        {"A": _batch([((1, 0), 1, 4, 60)], BEGINNING, ROWS)},
+        {"B": _batch([((2, 0), 2, 2, 70)], BEGINNING, ROWS)},
+    ]
+    less = purged(node, steps, Interest(Time(50), Time(45)), 1)
+    assert events(less) == events(run(node, steps))
+    assert max(end for _, _, end in events(less)) == 62
+
+
 @pytest.mark.parametrize("name", PLANS)
 @given(data=st.data())
 def test_without_since_events_that_reach_it_keep_their_start(
