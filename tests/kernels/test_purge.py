@@ -277,8 +277,10 @@ def test_a_row_that_has_ended_may_still_be_prolonged_in_a_join() -> None:
     node = joined(insert_only=False)
     steps: Steps = [
         {"A": _batch([((1, 0), 1, 1, 4)], BEGINNING, ROWS)},
-        {"A": _batch([((1, 0), 1, 4, 60)], BEGINNING, ROWS)},
-        {"B": _batch([((2, 0), 2, 2, 70)], BEGINNING, ROWS)},
+        {
+            "A": _batch([((1, 0), 1, 4, 60)], BEGINNING, ROWS),
+            "B": _batch([((2, 0), 2, 2, 70)], BEGINNING, ROWS),
+        },
     ]
     less = purged(node, steps, Interest(Time(50), Time(45)), 1)
     assert events(less) == events(run(node, steps))
