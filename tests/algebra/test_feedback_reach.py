@@ -40,7 +40,20 @@ def test_rows_that_end_early_enough_are_spared(
             "SELECT item, COUNT(*) AS n FROM SESSION(Bid, 5) GROUP BY item",
             "SessionWindow 5 with window_start, window_end: a point can join two sessions",
         ),
-        ("SELECT item FROM Bid WINDOW(ROWS 3)", "CountWindow 3: its rows may be as old as"),
+        (
+            "SELECT item FROM Bid WINDOW(ROWS 3)",
+            "CountWindow 3: its rows may be as old as they like, but it forgets all except the "
+            "newest 3\n",
+        ),
+        (
+            "SELECT item FROM Bid WINDOW(PARTITION BY item ROWS 3)",
+            "CountWindow 3 by item: its rows may be as old as they like, but it forgets all except "
+            "the newest 3 of each group\n",
+        ),
+        (
+            "SELECT item FROM Bid WINDOW(ROWS 3 SLIDE 2)",
+            "CountWindow 3 slide 2: its rows may be as old as they like\n",
+        ),
     ],
 )
 def test_explain_says_where_feedback_stops(

@@ -390,6 +390,61 @@ def test_a_source_that_is_silent_does_not_make_the_merge_of_two_remember_for_eve
         assert got.snapshot(Time(instant)) == Counter([(instant % 100, instant // 100)])
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, COUNT(*) AS n, MAX(v) AS most FROM rows WINDOW(RANGE 20 SLIDE 10) GROUP BY k",
+        "SELECT k, SUM(v) AS total FROM rows WINDOW(PARTITION BY k ROWS 4) GROUP BY k",
+    ],
+    ids=["range", "rows"],
+)
+def test_feedback_purges_the_state_of_a_copy(engine: Engine, tmp_path: Path, query: str) -> None:
+    for number in range(20):
+        rows(tmp_path, number, 4)
+    lines = [json.dumps(row) for row in _rows(tmp_path, range(20))]
+    # No two rows at one instant, and a promise that is far behind.
+    many = [{**json.loads(each), "ts": number} for number, each in enumerate(lines)]
+    stream = "CREATE OR REPLACE STREAM rows (k INT, v INT, ts INT) SOURCE '{}' ORDERED BY ts {};"
+    source = tmp_path / "single"
+    source.mkdir()
+
+    def write(name: str, part: list[dict[str, int]]) -> None:
+        (source / f".{name}").write_text("".join(json.dumps(each) + "\n" for each in part))
+        (source / f".{name}").replace(source / f"{name}.jsonl")
+
+    def copy(text: str) -> Stream:
+        written: Stream = engine.sql(text.format(f"{source}/*.jsonl", "DELAY 1000") + query)
+        return written.canonical()
+
+    def state_rows() -> int:
+        told = CliRunner().invoke(app, ["state", str(tmp_path / "slow"), "--json"])
+        assert told.exit_code == 0, told.output
+        return sum(json.loads(each)["rows"] for each in told.output.splitlines())
+
+    write("0", many[:250])
+    run = copy(stream).start(to=tmp_path / "slow", share=False)
+    run.drain()
+    before = state_rows()
+    so_far = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "slow")).read()))
+    since = min(start for _, start, end in so_far.events() if end >= 240)
+    sent = CliRunner().invoke(
+        app, ["control", str(tmp_path / "slow"), "feedback", "240", str(since)]
+    )
+    assert sent.exit_code == 0, sent.output
+    write("1", many[250:270])
+    run.drain()
+    assert state_rows() < before / 3
+    assert run.stable < 0
+    write("2", many[270:])
+    run.drain()
+    run.stop()
+    got = LogicalStream.of_batches(list(LogFolder(str(tmp_path / "slow")).read()))
+    copy(stream).run_local(to=tmp_path / "whole.jsonl")
+    whole = LogicalStream.of_batches(list(read_batches(tmp_path / "whole.jsonl")))
+    for time in range(240, 330):
+        assert got.snapshot(Time(time)) == whole.snapshot(Time(time)), time
+
+
 def test_two_sources_are_merged_by_sql_and_by_python(engine: Engine, tmp_path: Path) -> None:
     """Copies of one feed, in different order, as MERGE and `ab.merge` see them."""
     dice = np.random.default_rng(5)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tests.runtime.copies import SCHEMA
 
 from anabranch.algebra.distinct import Distinct
+from anabranch.algebra.forms.coalesce import Coalesce
 from anabranch.algebra.source import Source
 from anabranch.algebra.time_window import TimeWindow
 from anabranch.algebra.union import Union
 from anabranch.errors import PlanError
 from anabranch.kernels.contract.command import Command
-from anabranch.model.elements import Insert, Stable, batch_of
+from anabranch.model.elements import Adjust, Insert, Stable, batch_of
 from anabranch.model.logical import LogicalStream
 from anabranch.model.time import BEGINNING, Duration
 from anabranch.runtime.store.control import Control, ControlFolder, command_of
@@ -30,8 +31,8 @@ ROWS = Source(name="rows", schema=SCHEMA, insert_only=True)
 OTHER = Source(name="other", schema=SCHEMA, insert_only=True)
 
 
-def feedback(end: int) -> Command:
-    return command_of({"verb": "feedback", "value": end}, {})
+def feedback(end: int, since: int | None = None) -> Command:
+    return command_of({"verb": "feedback", "value": end, "since": since}, {})
 
 
 def rows(*starts: int, stable: int = BEGINNING) -> list[Any]:
@@ -78,6 +79,38 @@ def test_a_repeated_batch_leaves_out_the_same(sharded: Make) -> None:
     first = runner.attempt({"rows": rows(4, 12)}, commands=[feedback(40)])
     again = runner.attempt({"rows": rows(4, 12)}, commands=[feedback(40)])
     assert first.start.tolist() == again.start.tolist() == [12]
+
+
+def state(runner: Any) -> int:
+    return sum(each.state_rows for head in runner.heads for each in head.counters)
+
+
+@pytest.mark.parametrize("shards", [2, 20])
+def test_state_falls_in_every_shard(sharded: Make, shards: int) -> None:
+    window = TimeWindow(input=replace(ROWS, insert_only=False), size=Duration(3))
+    runner = sharded(Coalesce(input=window), shards=shards)
+    runner.step({"rows": rows(*range(100))})
+    before = state(runner)
+    runner.step({}, commands=[feedback(90, 88)])
+    assert state(runner) < before / 4
+    # Without a batch in between, and also of what is forgotten already.
+    gone = [Adjust({"a": s}, s, s + 1, s) for s in (5, 50, 95)]
+    out = runner.step({"rows": [batch_of(gone, SCHEMA)]})
+    assert out.start.tolist() == [95]
+
+
+def test_what_was_cut_stays_cut(sharded: Make) -> None:
+    runner = sharded(Coalesce(input=replace(ROWS, insert_only=False)), shards=3)
+    runner.step({"rows": rows(*range(20))})
+    runner.step({}, commands=[feedback(15, 12)])
+    # Who says less afterwards does not ask for more.
+    runner.step({}, commands=[feedback(16)])
+    runner.rescale(2)
+    gone = [Adjust({"a": s}, s, s + 1, s) for s in (3, 17)]
+    gone += [Adjust({"a": 4}, 4, 5, 18)]
+    out = runner.step({"rows": [batch_of(gone, SCHEMA)]})
+    found = zip(out.start.tolist(), out.end.tolist(), out.new_end.tolist(), strict=True)
+    assert sorted(found) == [(11, 11, 18), (17, 18, 17)]
 
 
 def test_an_operator_that_needs_all_rows_gets_them(sharded: Make) -> None:

@@ -173,4 +173,4 @@ def _batches(reading: FileReading, to: ReadSoFar, parts: int) -> Iterator[Parts]
 def _unstored(trace: Trace) -> Trace:
     """The same with runs that are stored nowhere yet."""
     runs = {name: tuple(SortedRun(run.rows) for run in each) for name, each in trace.runs.items()}
-    return Trace(runs, trace.stable)
+    return Trace(runs, trace.stable, trace.cut)

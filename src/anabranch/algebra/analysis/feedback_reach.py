@@ -11,6 +11,7 @@ from anabranch.algebra.analysis.spans import Span, hull, span
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.node import Node, clock_of
 from anabranch.algebra.source import Source
+from anabranch.algebra.time_window import UNBOUNDED
 from anabranch.model.time import BEGINNING, FOREVER, Duration, Time
 
 _SINCE: Final = Time(1 << 60)
@@ -59,6 +60,16 @@ def spared_rows(node: Node) -> list[SparedRows]:
     return [found[name] for name in sorted(found)]
 
 
+def only_newest(node: CountWindow) -> bool:
+    """Whether of the rows before an instant only the newest matter from there on.
+
+    Not where one of these may be withdrawn, for an older one then takes its place; nor with a
+    slide, for a row that comes late gives all those after it other numbers.
+    """
+    is_plain = node.slide == 1 and node.rows != UNBOUNDED
+    return is_plain and node.input.properties.insert_only
+
+
 def describe_feedback(node: Node) -> str:
     """The same in words, a line per source."""
     lines = ["feedback of a merge:"]
@@ -74,5 +85,9 @@ def describe_feedback(node: Node) -> str:
 
 def _reason(node: Node) -> str:
     if isinstance(node, CountWindow):
-        return "its rows may be as old as they like"
+        reason = "its rows may be as old as they like"
+        if only_newest(node):
+            reason += f", but it forgets all except the newest {node.rows}"
+            reason += " of each group" if node.partition_by else ""
+        return reason
     return UNBOUNDED_NODES.get(type(node), "nothing is known of how far back it looks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
@@ -23,7 +23,15 @@ from anabranch.kernels.columns.combining import combine
 from anabranch.kernels.columns.grouped import Ints, Mask, mostly_different
 from anabranch.kernels.columns.sum_lanes import SumLane
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, START
-from anabranch.kernels.contract.kernel import Arrived, Progress, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import (
+    Arrived,
+    Need,
+    Progress,
+    Rest,
+    SortedRun,
+    Stateful,
+    Trace,
+)
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -36,6 +44,7 @@ from anabranch.kernels.contract.routing import (
     routed_checks,
 )
 from anabranch.kernels.multiplicity.multiplicity import routes_of
+from anabranch.kernels.trace.cutting import cut_before
 from anabranch.kernels.trace.event_trace import event_rows, events_merger
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.ranked_events import ranked_merger
@@ -229,6 +238,13 @@ class AggregateKernel(Stateful):
         (rows,) = arrived
         return self._step(trace, rows, progress.least, writes=False)[1]
 
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget the snapshots that are not needed: a result follows from the snapshot."""
+        del sides
+        return cut_before(self, trace, arrived, need.first)
+
     def rest(self, trace: Trace) -> Rest:
         """Until some of its rows are expected to have expired."""
         plain = [name for name in trace.runs if name == "events" or name.startswith("ranked")]
@@ -257,7 +273,8 @@ class AggregateKernel(Stateful):
         timeline = runs.get(TIMELINE, ())
         revision, peaks = self._revise(runs, moves, arrived, stable)
         self._refuse_unknown_events(revision)
-        values = self._keep_values(runs, moves, arrived, trace.stable, stable)
+        forgotten = Time(max(trace.stable, trace.cut))
+        values = self._keep_values(runs, moves, arrived, forgotten, stable)
         new_values = peaks.decoded(peaks.new)
         for measure in self.measures.holistic:
             events = values[measure.index].after

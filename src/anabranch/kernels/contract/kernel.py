@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, final
 
@@ -43,10 +43,18 @@ class SortedRun:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The memory of a kernel: named lists of runs (oldest first) and the stable point reached."""
+    """The memory of a kernel.
+
+    Attributes:
+        runs: Named lists of runs, oldest first.
+        stable: The stable point reached.
+        cut: After feedback, snapshots of the inputs before this are not kept: what arrives for them
+            is cut there. It never sinks, for what was forgotten does not come back.
+    """
 
     runs: Mapping[str, tuple[SortedRun, ...]] = field(default_factory=dict)
     stable: Time = BEGINNING
+    cut: Time = BEGINNING
 
     def rows(self) -> int:
         """How many rows are held, over all runs."""
@@ -70,6 +78,30 @@ class Rest:
 
 
 RESTLESS: Final = Rest(BEGINNING)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What of some rows is still needed after feedback: each bound is sufficient by itself.
+
+    Attributes:
+        end: Events that end there or later, with their starts.
+        first: The snapshots from there on.
+    """
+
+    end: Time = BEGINNING
+    first: Time = BEGINNING
+
+    @property
+    def instant(self) -> Time:
+        """Rows that end before it, and never end later, do not matter."""
+        after = self.first if self.first == BEGINNING else min(self.first + 1, FOREVER)
+        return Time(max(self.end, after))
+
+
+ALL_NEEDED: Final = Need()
+"""Nobody has sent feedback, or it says nothing of these rows."""
 
 
 Arrived = tuple[pa.RecordBatch, ...]
@@ -242,6 +274,24 @@ class Stateful(Kernel):
     def tell(self, trace: Trace, arrived: Arrived, progress: Progress) -> EventBatch:
         """The output of `advance`, where nothing comes after it: the memory is not kept."""
         return self.advance(trace, arrived, progress)[1]
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Leave out of memory, and of what arrived, what cannot matter to what is still needed.
+
+        It is called before every step from the first feedback on. What of the output is needed does
+        not change by it; what is not needed may. A row that an adjust may still prolong stays,
+        unless such an adjust is understood without it. The default keeps everything.
+
+        Args:
+            trace: The memory.
+            arrived: What arrived since.
+            need: What is needed of the output; it never asks for more than it did before.
+            sides: What the inputs had promised with what arrived.
+        """
+        del need, sides
+        return trace, arrived
 
     def rest(self, trace: Trace) -> Rest:
         """How long nothing has to be done for a shard with this memory that gets no rows.

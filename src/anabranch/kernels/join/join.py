@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -26,7 +26,15 @@ from anabranch.kernels.contract.column_names import (
     ROW,
     START,
 )
-from anabranch.kernels.contract.kernel import Arrived, Progress, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import (
+    Arrived,
+    Need,
+    Progress,
+    Rest,
+    SortedRun,
+    Stateful,
+    Trace,
+)
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import (
@@ -59,7 +67,7 @@ from anabranch.kernels.trace.runs import add_run
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.identity import Identity
 from anabranch.model.numbers.hashing import stable_hash, stable_hashes
-from anabranch.model.time import BEGINNING, Time, add_saturating
+from anabranch.model.time import BEGINNING, FOREVER, Time, add_saturating
 
 _SIDES: Final = ("left", "right")
 _EXIST: Final = "exist."
@@ -248,6 +256,36 @@ class JoinKernel(Stateful):
         times = {START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(side), {**columns, **times})
 
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget rows that have ended before any pair that is needed, and stay so.
+
+        A row stays so if its side is never adjusted, or has promised more than its end: then the
+        other side alone has kept it so far. Pairs that were found with it stay as they are. How
+        many partners a payload has is cut: what is counted is the part of pairs from there on.
+        """
+        runs: Runs = dict(trace.runs)
+        cut = trace.cut
+        if self._only_exists or any(map(self._keeps, (0, 1))):
+            cut = Time(max(cut, need.first))
+        if cut > trace.stable:
+            counted = {name: runs.pop(name) for name in [*runs] if name not in _SIDES}
+            runs |= forget(counted, cut)
+        for side, name in enumerate(_SIDES):
+            own = Need(self.interest(need.end, side), need.first).instant
+            if side == 1 and self._only_exists:
+                # Stretches on which a key exists move whatever its rows do, from the cut on.
+                own = Time(min(own, max(cut, sides[side])))
+            elif not self.node.inputs[side].properties.insert_only:
+                own = Time(min(own, sides[side]))
+            own = Time(min(own, FOREVER - 1))
+            if name in runs and own > trace.stable:
+                none = no_rows(runs[name][0].rows.schema)
+                kept = add_run(runs.pop(name), none, own, interval_merger(own), anchors=False)
+                runs |= {name: kept} if kept else {}
+        return replace(trace, runs=runs, cut=cut), arrived
+
     def rest(self, trace: Trace) -> Rest:
         """Until some of its rows are expected to have expired."""
         return Rest(lists_rest(trace.runs, trace.stable, plain=_SIDES))
@@ -268,7 +306,7 @@ class JoinKernel(Stateful):
             return self._only_progress(runs, stable)
         left, right = self._moves(arrived[0]), self._moves(arrived[1])
         if self._only_exists:
-            right = self._existing(runs, right, stable)
+            right = self._existing(runs, right, trace.cut, stable)
         held = [runs.get("left", ()), runs.get("right", ())]
         fresh = [self._state(side) for side in (left, right)]
         now_left = (*held[0], SortedRun(fresh[0]))
@@ -277,7 +315,7 @@ class JoinKernel(Stateful):
             runs[name] = add_run(
                 held[side], fresh[side], stable, interval_merger(stable), anchors=False
             )
-        output = self._output(runs, left, right, found, stable)
+        output = self._output(runs, left, right, found, trace.cut, stable)
         kept = {name: part for name, part in runs.items() if part}
         return Trace(kept, stable), output
 
@@ -288,7 +326,7 @@ class JoinKernel(Stateful):
         runs, stable = dict(trace.runs), progress.least
         left, right = self._moves(arrived[0]), self._moves(arrived[1])
         if self._only_exists:
-            right = self._existing(runs, right, stable)
+            right = self._existing(runs, right, trace.cut, stable)
         for name, side in zip(_SIDES, (left, right), strict=True):
             fresh = self._state(side)
             merger = interval_merger(stable)
@@ -326,15 +364,18 @@ class JoinKernel(Stateful):
             values=rows.select(values),
         ).sorted()
 
-    def _existing(self, runs: Runs, moves: SideMoves, stable: Time) -> SideMoves:
+    def _existing(self, runs: Runs, moves: SideMoves, cut: Time, stable: Time) -> SideMoves:
         """In place of the right side the stretches on which a key is there at all."""
+        if cut > BEGINNING:
+            moves = moves.take(np.flatnonzero(np.maximum(moves.end, moves.new_end) > cut))
         if not len(moves.ids):
             held = {name: part for name, part in runs.items() if name.startswith(_EXIST)}
             runs |= dict.fromkeys(held, ()) | forget(held, stable)
             return moves
         one = np.ones(len(moves.ids), np.int64)
         route = None if self.route is None else moves.ids
-        steps = Steps(moves.ids, moves.check, moves.end, moves.new_end, one, route=route)
+        end, new_end = np.maximum(moves.end, cut), np.maximum(moves.new_end, cut)
+        steps = Steps(moves.ids, moves.check, end, new_end, one, route=route)
         found = revise_multiplicity(runs, _EXIST, steps, "distinct", stable, self.label)
         ids = moves.ids[found.rows]
         check = None if moves.check is None else moves.check[found.rows]
@@ -377,10 +418,16 @@ class JoinKernel(Stateful):
         return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
 
     def _output(
-        self, runs: Runs, left: SideMoves, right: SideMoves, found: list[JoinedPairs], stable: Time
+        self,
+        runs: Runs,
+        left: SideMoves,
+        right: SideMoves,
+        found: list[JoinedPairs],
+        cut: Time,
+        stable: Time,
     ) -> EventBatch:
         parts = [
-            self._alone(runs, moves, found, side, stable)
+            self._alone(runs, moves, found, side, cut, stable)
             for side, moves in enumerate((left, right))
             if self._keeps(side)
         ]
@@ -391,19 +438,32 @@ class JoinKernel(Stateful):
         return EventBatch.concat(parts or [EventBatch.empty(self.schema, stable)])
 
     def _alone(
-        self, runs: Runs, moves: SideMoves, found: list[JoinedPairs], side: int, stable: Time
+        self,
+        runs: Runs,
+        moves: SideMoves,
+        found: list[JoinedPairs],
+        side: int,
+        cut: Time,
+        stable: Time,
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
         own = RowsAt([moves.values], [moves.rows])
         rows = RowsAt.concat([own, *(each.left if side == 0 else each.right for each in found)])
+        end = np.concatenate([moves.end, *(each.end for each in found)])
+        new_end = np.concatenate([moves.new_end, *(each.new_end for each in found)])
+        right = np.arange(len(rows)) >= len(moves.ids)
+        if cut > BEGINNING:
+            counted = np.flatnonzero(np.maximum(end, new_end) > cut)
+            rows, right = rows.take(counted), right[counted]
+            end, new_end = (np.maximum(each[counted], cut) for each in (end, new_end))
         check = rows.numbers(JOIN_ROW_CHECK)
         steps = Steps(
             ids=rows.numbers(ROW),
             check=check,
-            end=np.concatenate([moves.end, *(each.end for each in found)]),
-            new_end=np.concatenate([moves.new_end, *(each.new_end for each in found)]),
+            end=end,
+            new_end=new_end,
             count=np.ones(len(rows), np.int64),
-            right=np.arange(len(rows)) >= len(moves.ids),
+            right=right,
             route=None if self.route is None else check,
         )
         if not len(rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, final
 
@@ -24,7 +24,7 @@ from anabranch.kernels.columns.grouped import (
     positions_of,
 )
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END
-from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Need, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.per_window import has_window_end
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
@@ -37,6 +37,7 @@ from anabranch.kernels.contract.routing import (
     marked,
     routed_checks,
 )
+from anabranch.kernels.trace.cutting import cut_before
 from anabranch.kernels.trace.output import changed_events
 from anabranch.kernels.trace.rest import lists_rest
 from anabranch.kernels.trace.timeline import LaneMoves, Lanes, TimelineRevision, revise, settle
@@ -289,6 +290,13 @@ class MultiplicityKernel(Stateful):
         if check is not None:
             arrays[CHECK] = check[rows]
         return assemble(self.prepared_schema(), arrays)
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget the snapshots that are not needed: its output follows from those of its inputs."""
+        del sides
+        return cut_before(self, trace, arrived, need.first)
 
     def rest(self, trace: Trace) -> Rest:
         """Until some of the counts are expected to have expired."""

@@ -21,11 +21,13 @@ from typing import final
 
 import numpy as np
 
+from anabranch.algebra.analysis.node_reach import taken
 from anabranch.algebra.analysis.reach import needed
 from anabranch.algebra.analysis.spans import span
 from anabranch.algebra.node import Node
 from anabranch.kernels.columns.grouped import Mask
-from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.contract.kernel import ALL_NEEDED, Kernel, Need, Stateful
+from anabranch.kernels.lifetimes.final import FinalKernel
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.stage import PhysicalPlan
 from anabranch.model.batch import EventBatch
@@ -90,6 +92,53 @@ def source_instants(plan: PhysicalPlan, nodes: Sequence[Node], told: Interest) -
             after = first if first == BEGINNING else min(first + 1, FOREVER)
             found[name] = Time(max(found[name], after))
     return found
+
+
+def stage_needs(plan: PhysicalPlan, told: Interest) -> tuple[tuple[Need, ...], ...]:
+    """Per stage, what is still needed of the output of each of its kernels with memory.
+
+    As for sources, but on the way to them, so that an operator which needs all rows below it may
+    itself forget what only it knows to be of no use: see `Stateful.purge`.
+    """
+    asked = {Address.stage(plan.stages[index].name): _told(plan, told) for index in plan.outputs}
+    found: list[tuple[Need, ...]] = []
+    for stage in reversed(plan.stages):
+        need = asked.get(Address.stage(stage.name), ALL_NEEDED)
+        kernels, own = list(stage.kernels), list[Need]()
+        head = kernels.pop(0) if kernels and isinstance(kernels[0], Stateful) else None
+        for kernel in reversed(kernels):
+            if isinstance(kernel, Stateful):
+                own.append(need)
+            need = _below(kernel, need)
+        if head is not None:
+            own.append(need)
+        found.append(tuple(reversed(own)))
+        for edge in stage.edges:
+            below = need if head is None else _below(head, need, edge.side)
+            for step in reversed(edge.chain):
+                below = _below(step, below)
+            others = asked.get(edge.upstream, below)
+            ends, firsts = (below.end, others.end), (below.first, others.first)
+            asked[edge.upstream] = Need(Time(min(ends)), Time(min(firsts)))
+    return tuple(reversed(found))
+
+
+def _told(plan: PhysicalPlan, told: Interest) -> Need:
+    """What is needed of the outputs; of several of them nobody knows since when that holds."""
+    known = told.since > BEGINNING and len(plan.outputs) == 1
+    return Need(told.end, Time(told.since - 1) if known else BEGINNING)
+
+
+def _below(kernel: Kernel, need: Need, side: int = 0) -> Need:
+    """What a kernel needs of a side for what is needed of it."""
+    end = need.end if need.end == BEGINNING else kernel.interest(need.end, side)
+    first, node = need.first, getattr(kernel, "node", None)
+    if isinstance(node, Node) and first > BEGINNING:
+        # Without instants it is BEGINNING, and so all is kept: that is always right.
+        first, _ = taken(node, span(first, FOREVER))
+    elif not isinstance(kernel, FinalKernel):
+        first = BEGINNING
+    return Need(Time(end), first)
 
 
 def without_interest(

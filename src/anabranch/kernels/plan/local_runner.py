@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from anabranch.algebra.node import Node
 from anabranch.kernels.contract.command import Command
-from anabranch.kernels.contract.kernel import Trace
+from anabranch.kernels.contract.kernel import Need, Trace
 from anabranch.kernels.plan.address import Address
 from anabranch.kernels.plan.combining_plans import same_stages
 from anabranch.kernels.plan.compile import Emission, compile_plan
+from anabranch.kernels.plan.interest import Interest, stage_needs
 from anabranch.kernels.plan.late_rows import LateRows
 from anabranch.kernels.plan.stage import Copies, PhysicalPlan, StageState, with_columns_of
 from anabranch.model.batch import EventBatch, concat_rows
@@ -35,6 +36,7 @@ class LocalRunner:
         self._copies: dict[str, dict[int, tuple[str, Time]]] = {}
         self._batches: dict[Address, EventBatch] = {}
         self._read = {edge.upstream for stage in self.plan.stages for edge in stage.edges}
+        self._needs: tuple[tuple[Need, ...], ...] = ((),) * len(self.plan.stages)
         # What guards were told of in the last step below their stable points, by stage.
         self.below: dict[int, EventBatch] = {}
 
@@ -60,6 +62,10 @@ class LocalRunner:
         """What operators noticed in the last step, by stage; only where there is something."""
         found = {stage.name: stage.report(self._states[stage.name]) for stage in self.plan.stages}
         return {name: report for name, report in found.items() if report}
+
+    def want(self, told: Interest) -> None:
+        """From the next step on, only this of the output is of interest."""
+        self._needs = stage_needs(self.plan, told)
 
     def step(
         self,
@@ -139,7 +145,9 @@ class LocalRunner:
                 self._states[stage.name] = stage.remember(state, arrived, progress)
                 batches[address] = EventBatch.empty(stage.schema)
             else:
-                self._states[stage.name], batches[address] = stage.step(state, arrived, progress)
+                self._states[stage.name], batches[address] = stage.step(
+                    state, arrived, progress, needs=self._needs[number]
+                )
         self._batches = batches
         outputs = [self.plan.stages[index] for index in self.plan.outputs]
         return [batches[Address.stage(stage.name)] for stage in outputs]

@@ -13,8 +13,10 @@ from anabranch.algebra.source import Source
 from anabranch.kernels.contract.column_names import COPY, END, ID, NEW_END
 from anabranch.kernels.contract.command import Command
 from anabranch.kernels.contract.kernel import (
+    ALL_NEEDED,
     Arrived,
     Kernel,
+    Need,
     Progress,
     Stateful,
     Stateless,
@@ -27,7 +29,7 @@ from anabranch.kernels.plan.address import Address
 from anabranch.kernels.trace.timeline_rows import COUNT
 from anabranch.model.batch import EventBatch
 from anabranch.model.numbers.hashing import stable_hash
-from anabranch.model.time import Time
+from anabranch.model.time import BEGINNING, Time
 
 StageState = tuple[Trace, ...]
 
@@ -204,16 +206,22 @@ class Stage:
         arrived: Arrived,
         progress: Progress,
         observe: Observe | None = None,
+        needs: Sequence[Need] = (),
     ) -> tuple[StageState, EventBatch]:
         """Take in one batch, given per side, and how far the sides have come.
 
-        `observe` is told of every kernel.
+        `observe` is told of every kernel. After feedback `needs` says what is needed of the output
+        of each kernel with memory.
         """
         traces, kernels = list(state), self.kernels
+        needed = [*needs] or [ALL_NEEDED] * len(traces)
         after: list[Trace] = []
         if self._head is not None:
-            trace, batch = self._head.advance(traces.pop(0), arrived, progress)
-            after.append(trace)
+            before, arrived = _purged(
+                self._head, traces.pop(0), arrived, needed.pop(0), progress.sides
+            )
+            trace, batch = self._head.advance(before, arrived, progress)
+            after.append(_cut_like(before, trace))
             kernels = kernels[1:]
             if observe is not None:
                 observe(batch, trace)
@@ -223,8 +231,11 @@ class Stage:
             if isinstance(kernel, Stateful):
                 where = f"stage {self.name}, inside: {kernel.label}"
                 rows = check_prepared(kernel.prepare(batch), kernel.prepared_schema(), where)
-                trace, batch = kernel.step(traces.pop(0), (rows,), batch.stable)
-                after.append(trace)
+                before, own = _purged(
+                    kernel, traces.pop(0), (rows,), needed.pop(0), (batch.stable,)
+                )
+                trace, batch = kernel.step(before, own, batch.stable)
+                after.append(_cut_like(before, trace))
             else:
                 assert isinstance(kernel, Stateless)
                 batch = kernel.apply(batch).with_stable(kernel.promise(batch.stable))
@@ -236,13 +247,15 @@ class Stage:
         """The state that `step` gives, where nobody asks for the output."""
         if self._head is None or len(state) > 1:
             return self.step(state, arrived, progress)[0]
-        return (self._head.remember(state[0], arrived, progress),)
+        before, arrived = _purged(self._head, state[0], arrived, ALL_NEEDED, progress.sides)
+        return (_cut_like(before, self._head.remember(before, arrived, progress)),)
 
     def tell(self, state: StageState, arrived: Arrived, progress: Progress) -> EventBatch:
         """The output that `step` gives, where nothing comes after it."""
         if self._head is None or len(state) > 1:
             return self.step(state, arrived, progress)[1]
-        return self._behind_head(self._head.tell(state[0], arrived, progress))
+        before, arrived = _purged(self._head, state[0], arrived, ALL_NEEDED, progress.sides)
+        return self._behind_head(self._head.tell(before, arrived, progress))
 
     def _behind_head(self, batch: EventBatch) -> EventBatch:
         """What the other kernels, none of which has state, make of the output of the first."""
@@ -312,6 +325,20 @@ class Stage:
     def _arriving_schema(self) -> pa.Schema:
         chain = self.edges[0].chain
         return chain[-1].schema if chain else self.schema
+
+
+def _purged(
+    kernel: Stateful, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+) -> tuple[Trace, Arrived]:
+    """Memory and rows without what nobody needs; what was cut once is cut ever after."""
+    if need == ALL_NEEDED and trace.cut == BEGINNING:
+        return trace, arrived
+    return kernel.purge(trace, arrived, need, sides)
+
+
+def _cut_like(before: Trace, after: Trace) -> Trace:
+    """The memory after a step, which does not change where it is cut."""
+    return after if before.cut == BEGINNING else replace(after, cut=before.cut)
 
 
 @final

@@ -96,11 +96,13 @@ def shared_anew(
                 for shard, rows in enumerate(pieces):
                     if rows is not None:
                         lists[number][shard].setdefault(name, []).append(SortedRun(rows))
+    # What one of them has forgotten, none is asked for.
+    cuts = [max(trace.cut for trace in traces) for traces in zip(*states, strict=True)]
     for shard in range(shards):
         yield (
             shard,
             tuple(
-                Trace({name: tuple(runs) for name, runs in each[shard].items()}, trace.stable)
-                for each, trace in zip(lists, states[0], strict=True)
+                Trace({name: tuple(runs) for name, runs in each[shard].items()}, trace.stable, cut)
+                for each, trace, cut in zip(lists, states[0], cuts, strict=True)
             ),
         )

@@ -14,7 +14,7 @@ from anabranch.expressions.expression import evaluate_all
 from anabranch.kernels.columns.grouped import Ids, Ints, is_first
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
-from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Need, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import BY_CHECK, Routing, by_payload, marked
@@ -22,6 +22,7 @@ from anabranch.kernels.multiplicity.multiplicity import Runs, Steps, forget, rev
 from anabranch.kernels.ranking.positions import CodeOrder, HeldRows, Pieces, changed_positions
 from anabranch.kernels.top_k.row_order import order_codes, rank_rows
 from anabranch.kernels.top_k.top_k import ArrivedMoves
+from anabranch.kernels.trace.cutting import cut_before
 from anabranch.kernels.trace.event_trace import (
     event_rows,
     events_merger,
@@ -91,6 +92,13 @@ class RankingKernel(Stateful):
         columns = {f"key{index}": column for index, column in enumerate(batch.payload.columns)}
         columns |= {ID: ids, START: batch.start, END: batch.end, NEW_END: batch.new_end}
         return assemble(self.prepared_schema(), columns)
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget the snapshots that are not needed: positions follow from the snapshot."""
+        del sides
+        return cut_before(self, trace, arrived, need.first)
 
     def rest(self, trace: Trace) -> Rest:
         """Until some of its rows are expected to have expired."""

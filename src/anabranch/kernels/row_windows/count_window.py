@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.algebra.analysis.feedback_reach import only_newest
 from anabranch.algebra.count_window import CountWindow
 from anabranch.algebra.node import clock_of
 from anabranch.algebra.time_window import UNBOUNDED
@@ -21,11 +23,16 @@ from anabranch.kernels.columns.grouped import (
     positions_of,
 )
 from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, TIME
-from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Need, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload, like
-from anabranch.kernels.row_windows.element_trace import ElementLayout, add_elements, forget
+from anabranch.kernels.row_windows.element_trace import (
+    ElementLayout,
+    add_elements,
+    forget,
+    newest_elements,
+)
 from anabranch.kernels.row_windows.renumber import ElementRevision, changed_lifetimes, revise
 from anabranch.kernels.stateless.time_window import MOST_LAYERS
 from anabranch.kernels.trace.runs import column
@@ -117,6 +124,26 @@ class CountWindowKernel(Stateful):
         columns |= {END: pa.array(batch.end), NEW_END: pa.array(batch.new_end)}
         columns |= zip(self.layout.values(), batch.payload.columns)
         return assemble(self.prepared_schema(), columns)
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget elements with so many newer ones before the instant that they leave before it.
+
+        Example: ROWS 2, needed from 100 on. Of elements at 10, 40, 70 and 120, that at 10 left the
+        window at 70. What comes late for 50 makes it leave earlier, and that at 40, too.
+        """
+        del sides
+        instant = Time(min(need.instant, FOREVER - 1))
+        if not only_newest(self.node) or instant <= trace.stable:
+            return trace, arrived
+        runs = dict(trace.runs)
+        held = forget(runs.pop(ELEMENTS, ()), self.layout, instant)
+        runs |= {ELEMENTS: held} if held else {}
+        (rows,) = arrived
+        assert self.layout.rows is not None
+        rows = newest_elements(rows, self.layout.rows, instant)
+        return replace(trace, runs=runs), (rows,)
 
     def rest(self, trace: Trace) -> Rest:
         """Until the next element is settled: others then leave the window, or have no order."""

@@ -22,8 +22,9 @@ from anabranch.kernels.columns.grouped import (
     group_sums,
     is_first,
     merge_order,
+    order_by_id_and_time,
 )
-from anabranch.kernels.contract.column_names import CHECK, ID, SUM, TIME
+from anabranch.kernels.contract.column_names import CHECK, END, ID, NEW_END, SUM, TIME
 from anabranch.kernels.contract.kernel import SortedRun
 from anabranch.kernels.row_windows.tie_order import sort_elements
 from anabranch.kernels.trace import runs as run_sizes
@@ -106,6 +107,29 @@ def forget(
 ) -> tuple[SortedRun, ...]:
     """The same without what cannot matter after the stable point."""
     return add_elements(runs, layout, no_rows(layout.schema()), stable)
+
+
+def newest_elements(rows: pa.RecordBatch, count: int, before: Time) -> pa.RecordBatch:
+    """Prepared moves without those for which so many others of their key are newer.
+
+    Only what is before an instant is left out, or counted. Rows are left alone where one of them is
+    more than the insert of a point.
+    """
+    ids, times = rows.column(ID).to_numpy(), rows.column(END).to_numpy()
+    old = np.flatnonzero(times < before)
+    if len(old) <= count or not (rows.column(NEW_END).to_numpy() - times == 1).all():
+        return rows
+    old = old[order_by_id_and_time(ids[old], times[old])]
+    ids, times = ids[old], times[old]
+    of_key, of_instant = is_first(ids), is_first(ids, times)
+    # Those of one instant are not newer than each other, whatever decides between them.
+    key_stops, stops = (
+        np.append(np.flatnonzero(each), len(old))[1:] for each in (of_key, of_instant)
+    )
+    newer = key_stops[np.cumsum(of_key) - 1] - stops[np.cumsum(of_instant) - 1]
+    kept = np.ones(rows.num_rows, np.bool_)
+    kept[old[newer >= count]] = False
+    return rows if kept.all() else rows.filter(pa.array(kept))
 
 
 def merger(layout: ElementLayout, stable: Time) -> Merge:

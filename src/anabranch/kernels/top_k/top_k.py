@@ -16,7 +16,7 @@ from anabranch.kernels.columns.families import TOP
 from anabranch.kernels.columns.grouped import Ids, Ints, Mask, is_first, order_by_id
 from anabranch.kernels.columns.lazy_concat import LazyConcat, LazyPart
 from anabranch.kernels.contract.column_names import END, ID, NEW_END, ROW, ROW_CHECK, START, TIME
-from anabranch.kernels.contract.kernel import Arrived, Rest, SortedRun, Stateful, Trace
+from anabranch.kernels.contract.kernel import Arrived, Need, Rest, SortedRun, Stateful, Trace
 from anabranch.kernels.contract.keys import ids_and_checks, key_checks, key_ids, needs_check
 from anabranch.kernels.contract.prepared import assemble, hashes, keyed, numbers
 from anabranch.kernels.contract.routing import Routing, by_payload
@@ -41,6 +41,7 @@ from anabranch.kernels.top_k.next_rows import rows_to_read
 from anabranch.kernels.top_k.rank_order import RankedRows, RowOrder
 from anabranch.kernels.top_k.row_order import rank_rows
 from anabranch.kernels.top_k.sweep import sweep
+from anabranch.kernels.trace.cutting import cut_before
 from anabranch.kernels.trace.event_trace import (
     event_rows,
     events_merger,
@@ -164,6 +165,13 @@ class TopKKernel(Stateful):
             start, end, once = batch.start[rows], batch.new_end[rows], np.ones_like(rows)
             keep[rows] = keep_best(self.node.k, Stretches(owner, codes, start, end, once))
         return keep
+
+    def purge(
+        self, trace: Trace, arrived: Arrived, need: Need, sides: Sequence[Time]
+    ) -> tuple[Trace, Arrived]:
+        """Forget the snapshots that are not needed: the first k follow from the snapshot."""
+        del sides
+        return cut_before(self, trace, arrived, need.first)
 
     def rest(self, trace: Trace) -> Rest:
         """Until some of its rows are expected to have expired."""

@@ -130,7 +130,7 @@ def _rewritten(stage: Stage, state: Folder, old: Home, new: Home, change: Rescal
     written = [0] * change.after
     states = [before.state(stage, shard) for shard in shards]
     kernels = [kernel for kernel in stage.kernels if isinstance(kernel, Stateful)]
-    rewritten: list[tuple[int, list[dict[str, list[RunFile]]]]] = []
+    rewritten: list[tuple[int, int, list[dict[str, list[RunFile]]]]] = []
     for kernel, traces in zip(kernels, zip(*states, strict=True), strict=True):
         lists: list[dict[str, list[RunFile]]] = [{} for _ in targets]
         for number, trace in enumerate(traces):
@@ -140,11 +140,13 @@ def _rewritten(stage: Stage, state: Folder, old: Home, new: Home, change: Rescal
                         file = targets[shard].write_run(batch, written[shard], rows)
                         lists[shard].setdefault(name, []).append(file)
                         written[shard] += 1
-        rewritten.append((merged_stable(traces, kernel), lists))
+        # What one of them has forgotten, none is asked for.
+        cut = max(trace.cut for trace in traces)
+        rewritten.append((merged_stable(traces, kernel), cut, lists))
     for shard, store in enumerate(targets):
         kept = tuple(
-            StoredTrace(stable, {name: tuple(files) for name, files in lists[shard].items()})
-            for stable, lists in rewritten
+            StoredTrace(stable, {name: tuple(files) for name, files in lists[shard].items()}, cut)
+            for stable, cut, lists in rewritten
         )
         store.commit(_manifest(stage, shard, batch, kept, manifests))
     return sum(file.rows for each in manifests for file in each.files())
@@ -176,7 +178,7 @@ def _manifest(
         silent={name: min(each.silent[name] for each in before) for name in before[0].silent},
         copies=before[0].copies,
         interest=max(each.interest for each in before),
-        interest_since=max(before, key=lambda each: each.interest).interest_since,
+        interest_since=max(each.interest_since for each in before),
         counters=counters,
         ends={name: max(each.ends[name] for each in before) for name in _told(before)},
     )

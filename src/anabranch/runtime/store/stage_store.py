@@ -234,10 +234,12 @@ class StageVersion:
 
 def _caught_up(lead: Manifest, own: Manifest | None, shard: int) -> Manifest:
     """What a shard knew that had rested since its own version, if it ever had one."""
-    runs = [each.runs for each in own.kernels] if own else [{} for _ in lead.kernels]
+    began = [StoredTrace(each.stable, {}) for each in lead.kernels]
     kernels = tuple(
-        StoredTrace(each.stable, held) for each, held in zip(lead.kernels, runs, strict=True)
+        replace(held, stable=each.stable)
+        for each, held in zip(lead.kernels, own.kernels if own else began, strict=True)
     )
+    runs = [each.runs for each in kernels]
     promise = own.promise if own else int(FOREVER)
     assert lead.resting is not None
     files = [file for held in runs for each in held.values() for file in each]

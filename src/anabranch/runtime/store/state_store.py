@@ -59,10 +59,11 @@ class CopyState:
 @final
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """What a stateful kernel remembers: its stable point and its named lists of runs."""
+    """What a stateful kernel remembers: its stable point, its named lists of runs, and its cut."""
 
     stable: int
     runs: Mapping[str, tuple[RunFile, ...]]
+    cut: int = field(default=BEGINNING, metadata=OMITTED)
 
 
 @final
@@ -219,6 +220,7 @@ class ShardStore:
                     for name, runs in stored.runs.items()
                 },
                 Time(stored.stable),
+                Time(stored.cut),
             )
             for stored in manifest.kernels
         )
@@ -256,6 +258,7 @@ class ShardStore:
             StoredTrace(
                 int(trace.stable),
                 {name: tuple(map(store, runs)) for name, runs in trace.runs.items()},
+                int(trace.cut),
             )
             for trace in traces
         )

@@ -61,6 +61,7 @@ class SwappedState:
                     for name, runs in trace.runs.items()
                 },
                 trace.stable,
+                trace.cut,
             )
             for trace in store.traces(manifest)
         )

@@ -13,10 +13,10 @@ import pyarrow as pa
 from anabranch.algebra.node import Node
 from anabranch.algebra.source import Source
 from anabranch.errors import OperatorError, PlanError
-from anabranch.kernels.contract.kernel import Stateful
+from anabranch.kernels.contract.kernel import Need, Stateful
 from anabranch.kernels.contract.packed_events import unpack_events
 from anabranch.kernels.plan.address import Address
-from anabranch.kernels.plan.interest import Interest, source_instants
+from anabranch.kernels.plan.interest import Interest, source_instants, stage_needs
 from anabranch.kernels.plan.stage import Edge, PhysicalPlan, Stage
 from anabranch.model.batch import EventBatch, no_rows
 from anabranch.model.clock import INTEGERS, Clock
@@ -265,6 +265,17 @@ class Job:
             return promised, BEGINNING
         told = Interest(Time(manifest.interest), Time(manifest.interest_since))
         return promised, source_instants(self.plan, self.nodes, told)[source]
+
+    def needs(self, stage_index: int, interest: int, since: int) -> tuple[Need, ...]:
+        """What feedback leaves to be needed of the kernels of a stage; empty: there was none."""
+        if interest == BEGINNING:
+            return ()
+        told = Interest(Time(interest), Time(since))
+        known = self._derived.get("needs")
+        if known is None or known[0] != told:
+            known = self._derived["needs"] = (told, stage_needs(self.plan, told))
+        found: tuple[Need, ...] = known[1][stage_index]
+        return found
 
     def part_log(self, source: str, part: int, batch: int) -> PartLog | None:
         """Where a task keeps what it reads of a source; None where the past is not kept."""

@@ -93,7 +93,8 @@ class StageBatch:
             )
         observer = Observer() if job.measures else None
         with own_settings():
-            state, output = stage.step(state, arrived, progress, observer)
+            needs = job.needs(self.stage_index, self.sources.interest, self.sources.interest_since)
+            state, output = stage.step(state, arrived, progress, observer, needs)
         output = netted(output) if job.nets(self.stage_index) else ordered(output)
         stepped = time.perf_counter()
         delivered = delivered_before(job, self.stage_index, shard, self.heads)

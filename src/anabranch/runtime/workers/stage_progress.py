@@ -83,12 +83,13 @@ def source_progress(
         for name in reads
         if job.plan.sources[name].copies
     }
-    # The later of two says more: what reaches it is a part of what reached the earlier one.
+    # The later of two says more: what reaches it is a part of what reached the earlier one, and so
+    # starts no earlier. Both instants only rise, as what was purged for them does not come back.
     told = (before.interest, before.interest_since) if before else (int(BEGINNING),) * 2
     for each in commands_in(parcels):
         if each.verb == "feedback" and each.value is not None and each.value >= told[0]:
             since = int(BEGINNING) if each.since is None else each.since
-            told = (each.value, max(since, told[1]) if each.value == told[0] else since)
+            told = (each.value, max(since, told[1]))
     return SourceProgress(progress, silent, copies, told[0], ends, told[1])
 
 

@@ -86,6 +86,9 @@ def _stage_batch(
     resting = None
     if swap_of(job, batch, commands) is None:
         called = delivering_shards(job, stage_index, heads)
+        if any(command.verb == "feedback" for command in commands):
+            # What nobody needs any more, a shard forgets in a step.
+            called = list(shards)
         resting = find_resting(job, stage_index, batch, shards, inbox, before, progress, called)
     return StageBatch(
         job=job,
