@@ -11,6 +11,9 @@ rows all end with the window.
 
 A merge knows more than t: it has settled all output before t, so it knows since when that holds
 which reaches t. Told this too, operators of any kind need only the snapshots from there on.
+
+The same two instants are translated for every operator on the way, which forgets by them what it
+holds: `stage_needs` and `Stateful.purge`.
 """
 
 from __future__ import annotations
