@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.kernels.columns import grouped as columns
-from anabranch.kernels.join import interval_trace
+from anabranch.kernels.join import both_moved, interval_trace
 from anabranch.kernels.trace import runs
 
 
@@ -23,3 +23,4 @@ def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(runs, "MERGE_ALL_UP_TO_ROWS", 4)
         monkeypatch.setattr(columns, "COMPILE_FROM_ROWS", 0)
         monkeypatch.setattr(interval_trace, "COMPARED_UP_TO_ROWS", 2)
+        monkeypatch.setattr(both_moved, "COMPARED_UP_TO_MOVES", 2)

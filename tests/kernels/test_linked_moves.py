@@ -107,15 +107,22 @@ def test_a_merge_cancels_alike(runs: list[list[Move]], stable: int, hashed: bool
         assert found == wanted
 
 
-@given(st.lists(MOVES, min_size=1, max_size=4), MOVES, st.lists(st.booleans(), min_size=4))
-def test_lookups_net_alike(runs: list[list[Move]], probes: list[Move], hashed: list[bool]) -> None:
+@given(
+    st.lists(MOVES, min_size=1, max_size=4),
+    MOVES,
+    st.lists(st.booleans(), min_size=4),
+    st.sampled_from([pa.array([""], pa.string()), pa.array([-0.0]), pa.array([None], pa.int8())]),
+)
+def test_lookups_net_alike(
+    runs: list[list[Move]], probes: list[Move], hashed: list[bool], second: pa.Array
+) -> None:
     """Also where some runs are of a version that stored hashes of payloads."""
     there = [(payload, start, 0, end) for moves in runs for payload, start, end, _ in moves]
     parts = []
     for moves, has_hashes in zip([there, *runs], [True, *hashed], strict=False):
         payload, start, end, new_end = columns_of(moves)
         ids = payload % np.uint64(2)
-        values = [("key0", pa.array(payload)), ("key1", pa.array([""] * len(ids), pa.string()))]
+        values = [("key0", pa.array(payload)), ("key1", second.take(pa.array(ids * 0)))]
         if has_hashes:
             values = [(ROW, pa.array(payload)), (JOIN_ROW_CHECK, pa.array(payload)), *values]
         parts.append(SortedRun(interval_rows(ids, start, end, new_end, values)))

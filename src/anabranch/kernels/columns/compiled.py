@@ -24,6 +24,10 @@ from anabranch.kernels.columns.compiled_joins import (
     run_rows,
 )
 from anabranch.kernels.columns.compiled_matches import (
+    both_moved,
+    cancel_held,
+    cancel_sorted,
+    chained,
     linked,
     match_held,
     match_negative,
@@ -59,8 +63,12 @@ __all__ = [
     "add_up_events",
     "any_late",
     "around",
+    "both_moved",
     "cancel",
+    "cancel_held",
+    "cancel_sorted",
     "carry",
+    "chained",
     "changes",
     "endpoints",
     "group_max",

@@ -238,7 +238,7 @@ def held_rows(
     return size, is_plain
 
 
-@compiled(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, FLAG)
+@compiled(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, FLAG)
 def pair_rows(
     rows: Ints,
     start: Ints,
@@ -250,12 +250,16 @@ def pair_rows(
     held_end: Ints,
     held_count: Ints,
     stops: Ints,
+    moved: Ints,
+    moved_to: Ints,
     inserts: bool,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
     """The moves of pairs: those of events on one side, cut by the events that are held.
 
     A pair is there as often as the event that is held (`held_count` is empty where that is once).
-    Gives the rows on both sides, where each part of the held ones stops, and three times.
+    Of the held events in `moved`, which ascend, the end moves as well; one that goes to the least
+    time has no pair. Gives the rows on both sides, where each part of the held ones stops, and
+    three times.
     """
     counted = len(held_count) > 0
     total = len(owner)
@@ -263,32 +267,42 @@ def pair_rows(
         total = 0
         for row in range(len(owner)):
             total += held_count[row]
-    mine, theirs = np.empty(total, np.int64), np.empty(total, np.int64)
-    begins, new = np.empty(total, np.int64), np.empty(total, np.int64)
-    old = np.empty(0 if inserts else total, np.int64)
+    least = np.iinfo(np.int64).min
+    # Every pair is written before it is known whether it counts: also behind the last one.
+    mine, theirs = np.empty(total + 1, np.int64), np.empty(total + 1, np.int64)
+    begins, new = np.empty(total + 1, np.int64), np.empty(total + 1, np.int64)
+    old = np.empty(0 if inserts else total + 1, np.int64)
     part_stops = np.empty(len(stops), np.int64)
-    size = first = 0
+    size = first = cursor = 0
+    following = moved[0] if len(moved) else -1
     for part in range(len(stops)):
         for row in range(first, stops[part]):
-            if counted and held_count[row] == 0:
-                continue
             at, stop = owner[row], held_end[row]
+            until = stop
+            if row == following:
+                until = moved_to[cursor]
+                cursor += 1
+                following = moved[cursor] if cursor < len(moved) else -1
+                if until == least:
+                    continue
             begin = max(start[at], held_start[row])
             mine[size], theirs[size], begins[size] = rows[at], position[row], begin
-            new[size] = max(min(new_end[at], stop), begin)
+            new[size] = max(min(new_end[at], until), begin)
             if not inserts:
                 old[size] = max(min(end[at], stop), begin)
-            size += 1
-            if counted:
-                for _ in range(1, held_count[row]):
-                    mine[size], theirs[size] = mine[size - 1], theirs[size - 1]
-                    begins[size], new[size] = begins[size - 1], new[size - 1]
-                    if not inserts:
-                        old[size] = old[size - 1]
-                    size += 1
+            if not counted:
+                size += 1
+                continue
+            size += held_count[row] > 0
+            for _ in range(1, held_count[row]):
+                mine[size], theirs[size] = mine[size - 1], theirs[size - 1]
+                begins[size], new[size] = begins[size - 1], new[size - 1]
+                if not inserts:
+                    old[size] = old[size - 1]
+                size += 1
         part_stops[part] = size
         first = stops[part]
-    return mine, theirs, part_stops, begins, old, new
+    return mine[:size], theirs[:size], part_stops, begins[:size], old[:size], new[:size]
 
 
 @compiled(OWN_INTS, INTS)

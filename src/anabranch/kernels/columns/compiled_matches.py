@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.kernels.columns.grouped import Ids, Ints
-from anabranch.model.numbers.compiled import IDS, INT, INTS, compiled, together
+from anabranch.model.numbers.compiled import (
+    IDS,
+    INT,
+    INTS,
+    OWN_INTS,
+    byte_at,
+    compiled,
+    together,
+)
 
 
 @together
@@ -196,13 +204,13 @@ def match_held(
 @compiled(INTS, IDS, INTS, INTS, INTS, INT)
 def match_sorted(
     order: Ints, ids: Ids, start: Ints, end: Ints, counts: Ints, most: int
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """As `match_negative`, of rows in an order by class, id and start: equal events are near.
+) -> tuple[Ints, Ints, Ints]:
+    """As `match_held`, of rows in an order by class, id and start: equal events are near.
 
     Rows of one id and start are compared with each other, up to `most` of them.
     """
     negatives = 0
-    for row in order:
+    for row in range(len(counts)):
         negatives += counts[row] < 0
     negative, positive = np.empty(negatives, np.int64), np.empty(negatives, np.int64)
     unclear = np.empty(len(order), np.int64)
@@ -245,7 +253,99 @@ def match_sorted(
                     unclear[rest] = row
                     rest += 1
         first = last
-    return negative[:matched], positive[:matched], np.arange(matched), unclear[:rest]
+    return negative[:matched], positive[:matched], unclear[:rest]
+
+
+@together
+def _same_payload(
+    addresses: Ints, widths: Ints, part: int, position: int, other_part: int, other: int
+) -> bool:
+    """Whether all bytes of two rows agree, given where each column of each part begins."""
+    for column in range(len(widths)):
+        width = widths[column]
+        first = addresses[part * len(widths) + column] + position * width
+        second = addresses[other_part * len(widths) + column] + other * width
+        for offset in range(width):
+            if byte_at(first + offset) != byte_at(second + offset):
+                return False
+    return True
+
+
+@together
+def _part(stops: Ints, row: int) -> int:
+    part = 0
+    while stops[part] <= row:
+        part += 1
+    return part
+
+
+@compiled(INTS, INTS, INTS, INTS, INTS, INTS, OWN_INTS, INTS, INTS, INT)
+def cancel_held(
+    segments: Ints,
+    stops: Ints,
+    position: Ints,
+    owner: Ints,
+    start: Ints,
+    end: Ints,
+    counts: Ints,
+    addresses: Ints,
+    widths: Ints,
+    most: int,
+) -> bool:
+    """Set counts of -1 to 0 together with those of the events that they take away.
+
+    Rows are found as in `match_held`, and their payloads are compared. Nothing is written, and the
+    result is False, where times do not tell for all of them which event is meant.
+    """
+    negatives = 0
+    for row in range(len(counts)):
+        negatives += counts[row] < 0
+    if not negatives:
+        return True
+    is_done, negative, positive, unclear = match_held(segments, owner, start, end, counts, most)
+    if not is_done or len(unclear) or len(negative) < negatives:
+        return False
+    for index in range(negatives):
+        row, other = negative[index], positive[index]
+        places = position[row], position[other]
+        parts = _part(stops, row), _part(stops, other)
+        if not _same_payload(addresses, widths, parts[0], places[0], parts[1], places[1]):
+            return False
+    for index in range(negatives):
+        counts[negative[index]] = counts[positive[index]] = 0
+    return True
+
+
+@compiled(INTS, IDS, INTS, INTS, INTS, INTS, INTS, INT)
+def cancel_sorted(
+    order: Ints,
+    ids: Ids,
+    start: Ints,
+    end: Ints,
+    counts: Ints,
+    addresses: Ints,
+    widths: Ints,
+    most: int,
+) -> tuple[bool, Ints]:
+    """An order, as in `match_sorted`, without counts of -1 and the events that they take away.
+
+    The first result is False where times do not tell which events are meant, or payloads differ.
+    """
+    negative, positive, unclear = match_sorted(order, ids, start, end, counts, most)
+    if len(unclear):
+        return False, order
+    is_gone = np.zeros(len(ids), np.bool_)
+    for index in range(len(negative)):
+        row, other = negative[index], positive[index]
+        if not _same_payload(addresses, widths, 0, row, 0, other):
+            return False, order
+        is_gone[row] = is_gone[other] = True
+    kept = np.empty(len(order) + 1, np.int64)
+    size = 0
+    for row in order:
+        kept[size] = row
+        size += not is_gone[row]
+    return True, kept[:size]
 
 
 @compiled(IDS, INTS, INTS, INTS)
@@ -301,3 +401,132 @@ def linked(payload: Ids, start: Ints, end: Ints, new_end: Ints) -> Ints:
         result[size] = row
         size += is_linked
     return result[:size]
+
+
+@compiled(IDS, INTS, INTS, INTS, INT)
+def chained(ids: Ids, start: Ints, end: Ints, new_end: Ints, most: int) -> bool:
+    """Whether a move leaves an end that a move of the same id and start reaches, perhaps itself.
+
+    Moves come by id and start. More than `most` that begin at once, with a correction among them,
+    are not looked at: they count as a chain.
+    """
+    first = 0
+    while first < len(ids):
+        last, leaves = first + 1, end[first] != start[first]
+        while last < len(ids) and ids[last] == ids[first] and start[last] == start[first]:
+            leaves |= end[last] != start[last]
+            last += 1
+        if leaves:
+            if last - first > most:
+                return True
+            for row in range(first, last):
+                if end[row] != start[row]:
+                    for other in range(first, last):
+                        if new_end[other] == end[row]:
+                            return True
+        first = last
+    return False
+
+
+@compiled(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS,
+          INT, INT)  # fmt: skip
+def both_moved(
+    rows: Ints,
+    left_start: Ints,
+    left_end: Ints,
+    left_new: Ints,
+    owner: Ints,
+    start: Ints,
+    end: Ints,
+    count: Ints,
+    right_start: Ints,
+    right_end: Ints,
+    right_new: Ints,
+    fresh_rows: Ints,
+    owners: Ints,
+    positions: Ints,
+    counts: Ints,
+    first: int,
+    most: int,
+) -> tuple[bool, Ints, Ints, Ints]:
+    """Pairs that two moves change one after the other, by what is found for both sides.
+
+    A move of the left side (`rows`, below `most`, and its times) is the owner of events of the
+    right side as it was (`owner`, `start`, `end`, `count`). One of the right side is the owner of
+    events of the left side as it is now; those from `first` on came with a move of the left side,
+    whose row is found by `fresh_rows`. A pair is known by that move and by what its right event
+    was: few of the second kind have a correction as owner, so these are put into a table.
+
+    Gives whether each is known by that alone. Then the pairs of the first kind, with the end that
+    the right event has at last (the least time: nothing is left of the move), and those of the
+    second kind, which are no longer needed; both ascend.
+    """
+    least = np.iinfo(np.int64).min
+    is_corrected = right_end != right_start
+    size = 0
+    for row in range(first, len(owners)):
+        size += is_corrected[owners[row]]
+    bits = _table_bits(size)
+    table, shift = np.full(1 << bits, -1, np.int64), np.uint64(64 - bits)
+    numbers, keys = np.arange(size), np.empty(size, np.uint64)
+    begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
+    later, sooner = np.empty(size, np.int64), np.full(size, -1, np.int64)
+    is_asked = np.zeros(len(rows), np.bool_)
+    number = np.full(most, -1, np.int64)
+    if size:
+        for index in range(len(rows)):
+            number[rows[index]] = index
+    which = np.empty(size, np.int64)
+    is_clear = True
+    size = linked = 0
+    for row in range(first, len(owners)):
+        at = owners[row]
+        if not is_corrected[at]:
+            continue
+        amount = counts[row] if len(counts) else 1
+        if not amount:
+            continue
+        move = number[fresh_rows[positions[row]]]
+        if move < 0:
+            continue
+        key, begin, until = np.uint64(move), right_start[at], right_end[at]
+        slot, group = _found(table, numbers, keys, begins, ends, key, begin, until, shift)
+        if group >= 0 or amount > 1:
+            is_clear = False
+            break
+        is_asked[move] = True
+        table[slot] = size
+        keys[size], begins[size], ends[size], later[size] = key, begin, until, row
+        size += 1
+    if is_clear and size:
+        for row in range(len(owner)):
+            if not is_asked[owner[row]]:
+                continue
+            amount = count[row] if len(count) else 1
+            key = np.uint64(owner[row])
+            slot, group = _found(
+                table, numbers, keys, begins, ends, key, start[row], end[row], shift
+            )
+            if group < 0 or not amount:
+                continue
+            if sooner[group] >= 0 or amount > 1:
+                is_clear = False
+                break
+            sooner[group], which[linked] = row, group
+            linked += 1
+    if not is_clear:
+        return False, later[:0], later[:0], later[:0]
+    chosen, final = np.empty(size, np.int64), np.empty(size, np.int64)
+    for index in range(linked):
+        group = which[index]
+        one = sooner[group]
+        at, until = owner[one], right_new[owners[later[group]]]
+        begin = max(left_start[at], start[one])
+        old = max(min(left_end[at], end[one]), begin)
+        is_left = old != max(min(left_new[at], until), begin)
+        chosen[index], final[index] = one, until if is_left else least
+    others = 0
+    for index in range(size):
+        later[others] = later[index]
+        others += sooner[index] >= 0
+    return True, chosen[:linked], final[:linked], later[:others]

@@ -35,7 +35,12 @@ from anabranch.kernels.columns.grouped import (
 )
 from anabranch.kernels.contract.column_names import CLASS, END, ID, TIME
 from anabranch.kernels.contract.kernel import SortedRun
-from anabranch.kernels.join.event_identity import HASHES, event_hashes, same_events
+from anabranch.kernels.join.event_identity import (
+    HASHES,
+    event_hashes,
+    payload_addresses,
+    same_events,
+)
 from anabranch.kernels.trace.event_trace import add_up, added_up
 from anabranch.kernels.trace.ranked_events import unknown_event
 from anabranch.kernels.trace.rows_at import RowsAt
@@ -66,42 +71,74 @@ def interval_rows(
 ) -> pa.RecordBatch:
     """A sorted run: a move takes the event with the old end away, adds the one with the new end.
 
-    Args:
-        ids: The key of each move.
-        start: When its event begins.
-        end: When it ended.
-        new_end: When it ends.
-        values: What else is remembered of each.
-        rows: Where among the values those of each move are, which come by key and start. None:
-            moves and values come in the same order, which may be any.
-        chosen: Which moves are meant.
+    See `FreshRun.of`.
     """
-    if rows is None:
-        rows = order_by_id_and_time(ids, start)
-        ids = taken(ids, rows)
-        start, end, new_end = (taken(each, rows) for each in (start, end, new_end))
-    if columns.is_compiled(len(ids)):
-        kind, ids, start, ends, counts, of_move = columns.native().run_rows(
-            chosen, ids, start, end, new_end
-        )
-    else:
-        gone, come = end > start, new_end > start
-        if len(chosen):
-            gone, come = gone & chosen, come & chosen
-        of_move = np.concatenate([np.flatnonzero(gone), np.flatnonzero(come)])
-        ends = np.concatenate([end[gone], new_end[come]])
-        counts = np.ones(len(of_move), np.int64)
-        counts[: int(gone.sum())] = -1
-        ids, start = taken(ids, of_move), taken(start, of_move)
-        kind = length_class(start, ends)
-        by_class = _order(kind, ids, start)
-        kind, ids, start, ends, counts, of_move = (
-            taken(each, by_class) for each in (kind, ids, start, ends, counts, of_move)
-        )
-    arrays = {CLASS: kind, ID: ids, TIME: start, END: ends, COUNT: counts}
-    positions = taken(rows, of_move)
-    arrays |= {name: gather([value], [positions]) for name, value in values}
-    return with_times(pa.RecordBatch.from_pydict({n: pa.array(a) for n, a in arrays.items()}), ends)
+    return FreshRun.of(ids, start, end, new_end, values, rows=rows, chosen=chosen).rows
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshRun:
+    """What a step writes of a side.
+
+    Attributes:
+        rows: The run.
+        source: Where among the values those of each row are.
+    """
+
+    rows: pa.RecordBatch
+    source: Ints
+
+    @staticmethod
+    def of(
+        ids: Ids,
+        start: Ints,
+        end: Ints,
+        new_end: Ints,
+        values: Sequence[tuple[str, pa.Array]],
+        *,
+        rows: Ints | None = None,
+        chosen: Mask = EVERY,
+    ) -> FreshRun:
+        """A move takes the event with the old end away and adds the one with the new end.
+
+        Args:
+            ids: The key of each move.
+            start: When its event begins.
+            end: When it ended.
+            new_end: When it ends.
+            values: What else is remembered of each.
+            rows: Where among the values those of each move are, which come by key and start. None:
+                moves and values come in the same order, which may be any.
+            chosen: Which moves are meant.
+        """
+        if rows is None:
+            rows = order_by_id_and_time(ids, start)
+            ids = taken(ids, rows)
+            start, end, new_end = (taken(each, rows) for each in (start, end, new_end))
+        if columns.is_compiled(len(ids)):
+            kind, ids, start, ends, counts, of_move = columns.native().run_rows(
+                chosen, ids, start, end, new_end
+            )
+        else:
+            gone, come = end > start, new_end > start
+            if len(chosen):
+                gone, come = gone & chosen, come & chosen
+            of_move = np.concatenate([np.flatnonzero(gone), np.flatnonzero(come)])
+            ends = np.concatenate([end[gone], new_end[come]])
+            counts = np.ones(len(of_move), np.int64)
+            counts[: int(gone.sum())] = -1
+            ids, start = taken(ids, of_move), taken(start, of_move)
+            kind = length_class(start, ends)
+            by_class = _order(kind, ids, start)
+            kind, ids, start, ends, counts, of_move = (
+                taken(each, by_class) for each in (kind, ids, start, ends, counts, of_move)
+            )
+        arrays = {CLASS: kind, ID: ids, TIME: start, END: ends, COUNT: counts}
+        positions = taken(rows, of_move)
+        arrays |= {name: gather([value], [positions]) for name, value in values}
+        run = pa.RecordBatch.from_pydict({n: pa.array(a) for n, a in arrays.items()})
+        return FreshRun(with_times(run, ends), positions)
 
 
 def length_class(start: Ints, end: Ints) -> np.ndarray:
@@ -134,25 +171,44 @@ def interval_merger(stable: Time) -> Merge:
         else:
             kept = np.flatnonzero(end >= stable)
             order = kept[_order(kind[kept], ids[kept], start[kept])]
-        if (counts < 0).any():
+        is_settled = not (counts < 0).any()
+        if is_compiled and not is_settled:
+            is_settled, order = _cancelled_in_order(rows, order, counts)
+        if not is_settled:
             at = RowsAt([rows], [np.arange(len(ids))])
             if is_compiled:
                 found = columns.native().match_sorted(
                     order, ids, start, end, counts, COMPARED_UP_TO_ROWS
                 )
-                counts = _settled(at, (start, end, counts, ids), *found)
+                left = _settled(at, (start, end, counts, ids), *found)
             else:
                 left = np.zeros(len(ids), np.int64)
                 of_kept = (taken(each, order) for each in (start, end, counts, ids))
                 left[order] = _added_up(at.take(order), *of_kept)
-                counts = left
-            order = order[counts[order] != 0]
-            index = rows.schema.get_field_index(COUNT)
-            rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(counts))
+            is_left = left != 0
+            order = order[taken(is_left, order)]
+            if ((left != counts) & is_left).any():
+                index = rows.schema.get_field_index(COUNT)
+                rows = rows.set_column(index, rows.schema.field(COUNT), pa.array(left))
         rows = rows.take(pa.array(order))
         return with_times(rows, rows.column(END).to_numpy())
 
     return merge
+
+
+def _cancelled_in_order(rows: pa.RecordBatch, order: Ints, counts: Ints) -> tuple[bool, Ints]:
+    """An order without counts below 0 and the events that they take away, and whether it is one.
+
+    This is for payloads of plain numbers where all is as it nearly always is.
+    """
+    found = payload_addresses([rows])
+    if found is None:
+        return False, order
+    ids, start, end = (rows.column(name).to_numpy() for name in (ID, TIME, END))
+    result: tuple[bool, Ints] = columns.native().cancel_sorted(
+        order, ids, start, end, counts, *found, COMPARED_UP_TO_ROWS
+    )
+    return result
 
 
 def _with_equal_columns(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -189,6 +245,18 @@ Events = tuple[Ints, Ints, Ints, np.ndarray]
 """Start, end, count and owner of some rows."""
 
 
+def _is_cancelled(held: HeldEvents, segments: Sequence[int]) -> bool:
+    """Whether counts below 0 were taken from others in place; False: nothing was done.
+
+    See `_cancelled`; this is for payloads of plain numbers where all is as it nearly always is.
+    """
+    found = payload_addresses(held.parts)
+    if found is None:
+        return False
+    where = (np.array(segments), held.stops, held.position, held.owner, held.start, held.end)
+    return bool(columns.native().cancel_held(*where, held.count, *found, COMPARED_UP_TO_ROWS))
+
+
 def _cancelled(rows: RowsAt, events: Events, segments: Sequence[int]) -> Ints:
     """The same by compiled loops; what is taken from an event that is not there stays below 0.
 
@@ -202,31 +270,23 @@ def _cancelled(rows: RowsAt, events: Events, segments: Sequence[int]) -> Ints:
     )
     if not is_done:
         times = (owner.view(np.uint64), start, end, counts)
-        return _settled(rows, events, *columns.native().match_negative(*times))
-    order = np.argsort(positive)
-    return _settled(rows, events, negative, positive[order], order, np.unique(unclear))
+        negative, positive, group, unclear = columns.native().match_negative(*times)
+        return _settled(rows, events, negative[group], positive, unclear)
+    unclear = np.unique(unclear) if len(unclear) else unclear
+    return _settled(rows, events, negative, positive, unclear)
 
 
-def _settled(
-    rows: RowsAt,
-    events: Events,
-    negative: Ints,
-    positive: Ints,
-    group: Ints,
-    unclear: Ints,
-) -> Ints:
-    """The counts that are left, given which rows have the same times (see `match_negative`)."""
+def _settled(rows: RowsAt, events: Events, negative: Ints, positive: Ints, unclear: Ints) -> Ints:
+    """The counts that are left, given which rows have the same times (see `match_held`)."""
     start, end, counts, owner = events
     left = counts.copy()
     if len(positive):
-        same = same_events(rows.take(negative), rows.take(positive), group)
-        if same.all():
-            left[positive] = 0
-            left[taken(negative, group)] = 0
-        else:
-            left[positive[same]] = 0
-            left[negative[group[same]]] = 0
-            unclear = np.sort(np.concatenate([unclear, positive[~same], negative[group[~same]]]))
+        left[positive] = 0
+        left[negative] = 0
+        same = same_events(rows, negative, positive)
+        if not same.all():
+            others = ~same
+            unclear = np.sort(np.concatenate([unclear, positive[others], negative[others]]))
     if len(unclear):
         start, end, counts, owner = (taken(each, unclear) for each in events)
         row, check = event_hashes(rows.take(unclear)) or [owner.view(np.uint64)] * 2
@@ -366,7 +426,9 @@ def _netted(held: HeldEvents, segments: Sequence[int], low: Ints) -> HeldEvents:
     Raises:
         StreamError: More went than came.
     """
-    if held.count is None or not (held.count < 0).any():
+    if held.count is None or (segments and _is_cancelled(held, segments)):
+        return held
+    if not (held.count < 0).any():
         return held
     rows, owner = held.rows, held.owner
     events = (held.start, held.end, held.count, owner)

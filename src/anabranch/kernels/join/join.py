@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -38,11 +39,13 @@ from anabranch.kernels.contract.routing import (
     by_payload,
     marked,
 )
+from anabranch.kernels.join.both_moved import is_chained, moved_once
 from anabranch.kernels.join.event_identity import payload_of
 from anabranch.kernels.join.interval_trace import (
     EVERY,
+    FreshRun,
+    HeldEvents,
     interval_merger,
-    interval_rows,
     overlapping,
 )
 from anabranch.kernels.join.pairs import JoinedPairs, SideMoves, netted, pair
@@ -163,6 +166,11 @@ class JoinKernel(Stateful):
     def _checked(self) -> bool:
         return needs_check([key.type for key in self.keys.left])
 
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether pairs are what comes out."""
+        return self.node.kind not in ("semi", "anti")
+
     def _keeps(self, side: int) -> bool:
         """Whether payloads of a side can leave without a partner, or without showing it."""
         kept = {"left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
@@ -171,7 +179,7 @@ class JoinKernel(Stateful):
     @property
     def _only_exists(self) -> bool:
         """Whether of the right side only its keys matter."""
-        return self.node.kind in ("semi", "anti") and self.keys.rest is None
+        return not self._has_pairs and self.keys.rest is None
 
     def interest(self, end: Time, side: int = 0) -> Time:
         """A pair ends with the first of both; what has no partner tells when others had one."""
@@ -271,13 +279,12 @@ class JoinKernel(Stateful):
             right = self._existing(runs, right, stable)
         held = [runs.get("left", ()), runs.get("right", ())]
         fresh = [self._state(side) for side in (left, right)]
-        now_left = (*held[0], SortedRun(fresh[0]))
-        found = [*self._meet(left, held[1], 0), *self._meet(right, now_left, 1)]
+        pairs = self._meet(left, right, held, fresh[0])
         for side, name in enumerate(_SIDES if writes else ()):
             runs[name] = add_run(
-                held[side], fresh[side], stable, interval_merger(stable), anchors=False
+                held[side], fresh[side].rows, stable, interval_merger(stable), anchors=False
             )
-        output = self._output(runs, left, right, found, stable)
+        output = self._output(runs, left, right, pairs, stable)
         kept = {name: part for name, part in runs.items() if part}
         return Trace(kept, stable), output
 
@@ -290,7 +297,7 @@ class JoinKernel(Stateful):
         if self._only_exists:
             right = self._existing(runs, right, stable)
         for name, side in zip(_SIDES, (left, right), strict=True):
-            fresh = self._state(side)
+            fresh = self._state(side).rows
             merger = interval_merger(stable)
             runs[name] = add_run(runs.get(name, ()), fresh, stable, merger, anchors=False)
         return Trace({name: part for name, part in runs.items() if part}, stable)
@@ -350,51 +357,87 @@ class JoinKernel(Stateful):
             values=pa.RecordBatch.from_pydict(checks),
         ).sorted()
 
-    def _state(self, moves: SideMoves) -> pa.RecordBatch:
+    def _state(self, moves: SideMoves) -> FreshRun:
         """What is remembered of a side: its events that can meet something."""
         values = list(zip(moves.values.schema.names, moves.values.columns, strict=True))
         times = (moves.start, moves.end, moves.new_end)
         chosen = EVERY if moves.joins is None else moves.joins
-        return interval_rows(moves.ids, *times, values, rows=moves.rows, chosen=chosen)
+        return FreshRun.of(moves.ids, *times, values, rows=moves.rows, chosen=chosen)
 
     def _meet(
-        self, moves: SideMoves, runs: Sequence[SortedRun], side: int
-    ) -> Iterator[JoinedPairs]:
+        self,
+        left: SideMoves,
+        right: SideMoves,
+        held: Sequence[Sequence[SortedRun]],
+        fresh: FreshRun,
+    ) -> JoinedPairs | None:
         """Moves of pairs: every end that moved, against all it meets on the way."""
-        moves = moves.active()
+        # What is only counted need not be netted.
+        may_chain = self._has_pairs and (is_chained(left) or is_chained(right))
+        left, right = left.active(), right.active()
+        sides = self._found(left, held[1]), self._found(right, (*held[0], SortedRun(fresh.rows)))
+        moves, pairs = (left, right), []
+        if self._has_pairs and not may_chain and right.end is not right.start:
+            # Nearly always there is one block of each.
+            blocks = [list(islice(side, 2)) for side in sides]
+            if [len(each) for each in blocks] == [1, 1]:
+                corrections = moved_once(left, blocks[0][0], right, blocks[1][0], fresh)
+                if corrections is not None:
+                    pairs = [
+                        self._tested(pair(moves[side], blocks[side].pop(), side, corrections[side]))
+                        for side in (0, 1)
+                    ]
+                    return JoinedPairs.concat(pairs)
+            # A pair moves twice only where both sides meet something.
+            may_chain = all(blocks)
+            sides = chain(blocks[0], sides[0]), chain(blocks[1], sides[1])
+        for side, found in enumerate(sides):
+            pairs += [self._tested(pair(moves[side], each, side)) for each in found]
+        if not pairs:
+            return None
+        whole = JoinedPairs.concat(pairs)
+        return netted(whole) if may_chain else whole
+
+    def _found(self, moves: SideMoves, runs: Sequence[SortedRun]) -> Iterator[HeldEvents]:
+        """The events that moves meet."""
         low, high = np.minimum(moves.end, moves.new_end), np.maximum(moves.end, moves.new_end)
         for held in overlapping(runs, moves.ids, low, high):
             if moves.check is not None:
                 same = moves.check[held.owner] == held.rows.numbers(CHECK)
                 if not same.all():
                     held = held.take(np.flatnonzero(same))
-            pairs = pair(moves, held, side)
-            yield pairs if self.keys.rest is None else self._tested(pairs)
+            yield held
 
     def _tested(self, pairs: JoinedPairs) -> JoinedPairs:
-        assert self.keys.rest is not None
+        if self.keys.rest is None:
+            return pairs
         keep = self.keys.rest.evaluate(pairs.payload(self.node.both), len(pairs)).fill_null(False)
         return pairs.take(np.flatnonzero(keep.to_numpy(zero_copy_only=False)))
 
     def _output(
-        self, runs: Runs, left: SideMoves, right: SideMoves, found: list[JoinedPairs], stable: Time
+        self,
+        runs: Runs,
+        left: SideMoves,
+        right: SideMoves,
+        pairs: JoinedPairs | None,
+        stable: Time,
     ) -> EventBatch:
         parts = [
-            self._alone(runs, moves, found, side, stable)
+            self._alone(runs, moves, pairs, side, stable)
             for side, moves in enumerate((left, right))
             if self._keeps(side)
         ]
-        if found and self.node.kind not in ("semi", "anti"):
-            pairs = netted(found)
+        if pairs is not None and self._has_pairs:
             payload = pairs.payload(self.schema)
             parts.insert(0, EventBatch(payload, pairs.start, pairs.end, pairs.new_end, stable))
         return EventBatch.concat(parts or [EventBatch.empty(self.schema, stable)])
 
     def _alone(
-        self, runs: Runs, moves: SideMoves, found: list[JoinedPairs], side: int, stable: Time
+        self, runs: Runs, moves: SideMoves, pairs: JoinedPairs | None, side: int, stable: Time
     ) -> EventBatch:
         """The payloads of a side where they have no partner (where they have one, for `semi`)."""
         own = RowsAt([moves.values], [moves.rows])
+        found = [] if pairs is None else [pairs]
         rows = RowsAt.concat([own, *(each.left if side == 0 else each.right for each in found)])
         check = rows.numbers(JOIN_ROW_CHECK)
         steps = Steps(
@@ -417,7 +460,7 @@ class JoinKernel(Stateful):
 
     def _padded(self, rows: RowsAt, result: OutputRows, side: int, stable: Time) -> EventBatch:
         mine = [column.take(pa.array(result.rows)) for column in payload_of(rows)]
-        if self.node.kind not in ("semi", "anti"):
+        if self._has_pairs:
             other = self.node.inputs[1 - side].schema
             nulls = [pa.nulls(len(result.rows), field.type) for field in other]
             mine = [*mine, *nulls] if side == 0 else [*nulls, *mine]

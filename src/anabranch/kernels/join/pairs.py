@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -144,7 +144,35 @@ class JoinedPairs:
         return left * _ODD ^ right, check * _ODD ^ other
 
 
-def pair(moves: SideMoves, held: HeldEvents, side: int) -> JoinedPairs:
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Corrections:
+    """Events that were found for a side, but move in the same batch.
+
+    Attributes:
+        rows: Which of those that were found; they ascend.
+        ends: When they end at last; the least time: their pairs do not move.
+    """
+
+    rows: Ints
+    ends: Ints
+
+    def of(self, held: Ints) -> Ints:
+        """When all events end at last that were found with some ends."""
+        if not len(self.rows):
+            return held
+        result = held.copy()
+        result[self.rows] = self.ends
+        return result
+
+
+NO_CORRECTIONS: Final = Corrections(np.empty(0, np.int64), np.empty(0, np.int64))
+NO_PAIR: Final = np.iinfo(np.int64).min
+
+
+def pair(
+    moves: SideMoves, held: HeldEvents, side: int, corrections: Corrections = NO_CORRECTIONS
+) -> JoinedPairs:
     """A pair holds while both parts do."""
     is_insert = moves.end is moves.start
     if columns.is_compiled(len(held.owner)):
@@ -152,15 +180,19 @@ def pair(moves: SideMoves, held: HeldEvents, side: int) -> JoinedPairs:
         events = (held.owner, held.position, held.start, held.end, count, held.stops)
         times = (moves.start, moves.end, moves.new_end)
         mine, position, stops, start, end, new_end = columns.native().pair_rows(
-            moves.rows, *times, *events, is_insert
+            moves.rows, *times, *events, corrections.rows, corrections.ends, is_insert
         )
         rows = RowsAt.cut(held.parts, position, stops)
     else:
-        held = held.each()
+        until = corrections.of(held.end)
+        each = np.arange(len(until))
+        each = each if held.count is None else np.repeat(each, held.count)
+        each = each[until[each] != NO_PAIR]
+        held, until = replace(held, count=None).take(each), taken(until, each)
         mine, rows, at = taken(moves.rows, held.owner), held.rows, held.owner
         start = np.maximum(moves.start[at], held.start)
         end = np.maximum(np.minimum(moves.end[at], held.end), start)
-        new_end = np.maximum(np.minimum(moves.new_end[at], held.end), start)
+        new_end = np.maximum(np.minimum(moves.new_end[at], until), start)
     if is_insert:
         end = start  # what was not there before
     arrived = RowsAt([moves.values], [mine])
@@ -168,7 +200,7 @@ def pair(moves: SideMoves, held: HeldEvents, side: int) -> JoinedPairs:
     return JoinedPairs(left, right, start, end, new_end)
 
 
-def netted(found: Sequence[JoinedPairs]) -> JoinedPairs:
+def netted(pairs: JoinedPairs) -> JoinedPairs:
     """The same change without moves that continue others of the same event.
 
     A move that leaves an end which another one reaches is added up with it. All others stay as they
@@ -176,7 +208,6 @@ def netted(found: Sequence[JoinedPairs]) -> JoinedPairs:
     there before, and as many as are left. Example: a left event [5, 9) comes, and the end of its
     partner moves from 8 to 7. The pairs 5 -> 8 and 8 -> 7 become 5 -> 7.
     """
-    pairs = JoinedPairs.concat(found)
     if pairs.end is pairs.start:
         return pairs
     # Times tell nearly all of them apart; payloads are looked at where they do not.

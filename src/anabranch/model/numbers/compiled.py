@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from numba import njit, types
+from numba.extending import intrinsic
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,3 +63,18 @@ def inlined(function: _Function) -> _Function:
 def together(function: _Function) -> _Function:
     """A piece that is compiled with what uses it; quicker to compile than `inlined`."""
     return cast(_Function, njit(forceinline=True)(function))
+
+
+def _byte_at(typing: Any, address: Any) -> Any:
+    del typing, address
+
+    def read(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del signature
+        pointer = context.get_value_type(types.uint8).as_pointer()
+        return builder.load(builder.inttoptr(arguments[0], pointer))
+
+    return types.uint8(types.int64), read
+
+
+byte_at: Final = cast(Callable[[int], int], intrinsic(_byte_at))
+"""The byte at an address: for columns of which there are more than a loop has arguments."""
