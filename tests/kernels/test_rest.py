@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +20,7 @@ from anabranch.algebra.node import Node
 from anabranch.algebra.session_window import SessionWindow
 from anabranch.errors import StreamError
 from anabranch.kernels.contract.column_names import ID, TIME
-from anabranch.kernels.contract.kernel import Arrived, Progress, SortedRun, Trace
+from anabranch.kernels.contract.kernel import Arrived, Need, Progress, SortedRun, Trace
 from anabranch.kernels.plan.compile import Emission
 from anabranch.kernels.plan.local_runner import LocalRunner
 from anabranch.kernels.plan.resting import StageRest, idle_step, rested, stage_rest
@@ -60,6 +60,7 @@ def shards_may_rest() -> Iterator[list[str]]:
         arrived: Arrived,
         progress: Progress,
         observe: Observe | None = None,
+        needs: Sequence[Need] = (),
     ) -> tuple[StageState, EventBatch]:
         if not any(side.num_rows for side in arrived):
             with patch.object(Stage, "step", real):
@@ -78,7 +79,7 @@ def shards_may_rest() -> Iterator[list[str]]:
                 return held, EventBatch.empty(self.schema, Time(min(idle.output, rest.promise)))
         if isinstance(state, Resting):
             state = rested(self, tuple(state), state.stables)
-        return real(self, state, arrived, progress, observe)
+        return real(self, state, arrived, progress, observe, needs)
 
     with patch.object(Stage, "step", step):
         yield skipped
