@@ -89,9 +89,9 @@ def test_one_word_means_one_thing_in_group_by(engine: Engine) -> None:
     assert one.node == other.node
 
 
-def test_windows_of_from_may_follow_an_order_in_parentheses() -> None:
+@pytest.mark.parametrize("rows", ["WINDOW(ROWS 1 ORDER BY k)", "[ROWS 1 ORDER BY k]"])
+def test_windows_of_from_may_follow_an_order_in_parentheses(rows: str) -> None:
     statement = (
-        "SELECT t1.k AS k FROM s t1 WINDOW(ROWS 1 ORDER BY k), TUMBLE(s, DESCRIPTOR(at), 2) t2 "
-        "WHERE t1.k = t2.k"
+        f"SELECT t1.k AS k FROM s t1 {rows}, TUMBLE(s, DESCRIPTOR(at), 2) t2 WHERE t1.k = t2.k"
     )
     assert len(list(read_statements(statement))) == 1

@@ -55,13 +55,14 @@ def refuse_foreign_query(script: Script, tokens: Sequence[Token]) -> None:
         QueryError: There is one; the hint is its translation.
     """
     clause = ""
-    # A clause in parentheses, such as ORDER BY in WINDOW(ROWS 1 ORDER BY k), ends with them.
+    # A clause in parentheses, such as ORDER BY in WINDOW(ROWS 1 ORDER BY k), ends with them, and
+    # so does one in brackets.
     around: list[str] = []
     for index, token in enumerate(tokens):
         word = "" if token.token_type in _QUOTED else " ".join(token.text.upper().split())
-        if word == "(":
+        if word in ("(", "["):
             around.append(clause)
-        elif word == ")" and around:
+        elif word in (")", "]") and around:
             clause = around.pop()
         if word in _CLAUSES:
             clause = word
