@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.expressions.expression import Expression
@@ -158,6 +158,7 @@ def batch_of(drawn: list[tuple[object, ...]]) -> pa.RecordBatch:
 
 
 @given(conditions, rows)
+@example(Condition("q < -1", "-1 > q"), [(None,) * len(SCHEMA)])
 def test_the_one_spelling_has_the_same_value_for_every_row(
     drawn: Condition, data: list[tuple[object, ...]]
 ) -> None:

@@ -72,6 +72,8 @@ def _fails(node: exp.Expr, schema: pa.Schema) -> bool:
             return any(_kind(child, schema) != "text" for child in children)
         case exp.RegexpLike():
             return not isinstance(node.expression, exp.Literal)
+        case exp.Neg() if isinstance(node.this, exp.Literal):
+            return False
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Neg():
             return _kind(node, schema) != "float"
         case exp.Div() | exp.IntDiv() | exp.Mod():
