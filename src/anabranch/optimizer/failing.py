@@ -58,7 +58,7 @@ def any_may_fail(expressions: Iterable[Expression]) -> bool:
 
 
 def _fails(node: exp.Expr, schema: pa.Schema) -> bool:
-    if isinstance(node, (exp.Column, *_PLAIN)):
+    if isinstance(node, exp.Column) or _is_plain(node):
         return False
     children = list(node.iter_expressions())
     if any(_fails(child, schema) for child in children):
@@ -72,8 +72,6 @@ def _fails(node: exp.Expr, schema: pa.Schema) -> bool:
             return any(_kind(child, schema) != "text" for child in children)
         case exp.RegexpLike():
             return not isinstance(node.expression, exp.Literal)
-        case exp.Neg() if isinstance(node.this, exp.Literal):
-            return False
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Neg():
             return _kind(node, schema) != "float"
         case exp.Div() | exp.IntDiv() | exp.Mod():
@@ -95,7 +93,7 @@ def _divides(node: exp.Div | exp.IntDiv | exp.Mod, schema: pa.Schema) -> bool:
 
 def _comparable(operands: list[exp.Expr], schema: pa.Schema) -> bool:
     """Whether no operand is cast in a way that may fail; constants were tried before."""
-    inner = [operand for operand in operands if not isinstance(operand.unnest(), _PLAIN)]
+    inner = [operand for operand in operands if not _is_plain(operand.unnest())]
     kinds = {_kind(operand, schema) for operand in inner}
     if len(kinds) <= 1:
         if None in kinds:
@@ -106,8 +104,16 @@ def _comparable(operands: list[exp.Expr], schema: pa.Schema) -> bool:
     return kinds <= {"integer", "float"}
 
 
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a node is a constant as it is written, or the negative of one."""
+    if isinstance(node, exp.Neg):
+        return isinstance(node.this, exp.Literal) and not node.this.is_string
+    return isinstance(node, _PLAIN)
+
+
 def _is_number(node: exp.Expr) -> bool:
     found = node.unnest()
+    found = found.this if isinstance(found, exp.Neg) else found
     return isinstance(found, exp.Literal) and not found.is_string
 
 

@@ -63,9 +63,29 @@ def spelled(expression: Expression) -> exp.Expr | None:
     None
     """
     folded = _with_constants(expression)
-    if may_fail(folded):
+    if may_fail(folded) and _some_part_may_fail(tree_of(folded), folded):
         return None
     return _spelled(tree_of(folded), folded, holds=True)
+
+
+def _some_part_may_fail(node: exp.Expr, whole: Expression) -> bool:
+    """Whether one of the conditions that AND, OR and NOT combine may fail; these do not.
+
+    A part that may need a closer look (`q < 1`) and one that nothing is known of (`a = array(x)`)
+    are together taken for one that may fail.
+    """
+    inner = node.unnest()
+    if isinstance(inner, exp.Not) and _is_condition(inner.this, whole.schema):
+        return _some_part_may_fail(inner.this, whole)
+    if isinstance(inner, exp.And | exp.Or) and all(
+        _is_condition(side, whole.schema) for side in _sides(inner)
+    ):
+        return any(_some_part_may_fail(side, whole) for side in _sides(inner))
+    if inner is tree_of(whole).unnest():
+        return True
+    text = inner.sql(dialect=DIALECT)
+    kind = pa.bool_() if _is_condition(inner, whole.schema) else whole.type
+    return may_fail(typed(text, whole.schema, kind, whole.functions))
 
 
 def _spelled(node: exp.Expr, whole: Expression, *, holds: bool) -> exp.Expr:
