@@ -57,9 +57,9 @@ def atoms(draw: st.DrawFn) -> Condition:
     match draw(st.sampled_from(["compare", "compare", "between", "in", "null", "text", "array"])):
         case "compare":
             sign = draw(st.sampled_from(sorted(OPPOSITE)))
-            right = draw(
-                constants() | st.sampled_from(["x", "y", "v"]).map(lambda c: Condition(c, c))
-            )
+            # A BIGINT may have more digits than a DECIMAL, so `q < v` keeps its spelling.
+            columns = st.sampled_from(["x", "y"] if same == "q" else ["x", "y", "v"])
+            right = draw(constants() | columns.map(lambda c: Condition(c, c)))
             others = [
                 f"{same} {sign} {right.other}",
                 f"{right.other} {MIRRORED[sign]} {same}",
@@ -172,6 +172,8 @@ def test_the_one_spelling_has_the_same_value_for_every_row(
 
 
 @given(conditions, rows)
+@example(Condition("v < 1 AND (v < 1 OR 1 > 2)", "v < 1"), [(None,) * len(SCHEMA)])
+@example(Condition("b AND ((b AND v < 1) OR 1 > 2)", "v < 1 AND b"), [(None,) * len(SCHEMA)])
 def test_what_two_authors_write_has_one_form_and_one_value(
     drawn: Condition, data: list[tuple[object, ...]]
 ) -> None:
@@ -198,6 +200,7 @@ def test_equal_forms_keep_the_same_rows(
     "text",
     [
         *(
+            "q < v",
             "10 / v BETWEEN 1 AND 2",
             "NOT (10 / v > 1)",
             "v + 1 IN (1, 2)",

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
@@ -97,14 +98,26 @@ def _form(expression: Expression, spelling: Spelling) -> Form:
     tree = spelled_once(expression)
     if tree is None:
         return _of_tree(tree_of(expression), ordered=True)
-    return _single(_sorted_again(_of_tree(tree, ordered=False)))
+    return _reduced(_of_tree(tree, ordered=False))
 
 
-def _single(form: Form) -> Form:
-    """A form without AND and OR of one part: p AND p is p."""
-    parts = tuple(_single(each) if isinstance(each, tuple) else each for each in form)
-    alone = len(parts) == 3 and parts[1] == ANY_ORDER and parts[0] in ("And", "Or")
-    return parts[2] if alone and isinstance(parts[2], tuple) else parts
+def _reduced(form: Form) -> Form:
+    """A form without AND and OR of one part, or of parts of the same kind, from inside out.
+
+    p AND (p OR FALSE) has two parts until it is known that p OR FALSE is p.
+    """
+    parts = tuple(_reduced(each) if isinstance(each, tuple) else each for each in form)
+    if parts[1:2] != (ANY_ORDER,):
+        return parts
+    sides = parts[2:]
+    if parts[0] in ("And", "Or"):
+        several = [each for each in sides if isinstance(each, tuple)]
+        flat = (each[2:] if each[:2] == parts[:2] else (each,) for each in several)
+        first, *others = {each for each in chain.from_iterable(flat) if isinstance(each, tuple)}
+        if not others:
+            return first
+        sides = (first, *others)
+    return (*parts[:2], *sorted(sides, key=repr))
 
 
 def _called(form: Form, predicate: Expression) -> tuple[ScalarFunction, ...]:
