@@ -26,6 +26,7 @@ from anabranch.model.time import BEGINNING
 from anabranch.testing import (
     Action,
     Element,
+    MergeCase,
     MergeScript,
     Move,
     insert,
@@ -39,6 +40,8 @@ from tests.merge.test_divergence import KEYED_AND_NOT, says
 from tests.merge.test_state import rows_of, waves
 
 NAMES = ("one", "two", "three")
+_KEYED_CASES: tuple[MergeCase, ...] = ("R3", "R4")
+KEYED = st.sampled_from(_KEYED_CASES)
 
 
 def bounded(case: Case, compare: int | str, *names: str, shards: int = 1) -> Driver:
@@ -56,7 +59,7 @@ def reports(driver: Driver, name: str) -> dict[str, int]:
 
 @given(
     st.data(),
-    st.sampled_from(["R3", "R4"]),
+    KEYED,
     st.sampled_from(INSERTS),
     st.sampled_from(ADJUSTS),
     st.sampled_from(LAGS),
@@ -64,9 +67,15 @@ def reports(driver: Driver, name: str) -> dict[str, int]:
     st.integers(1, 3),
 )
 def test_the_answer_is_right_and_the_same_however_little_is_kept(
-    data: st.DataObject, case: str, inserts: str, adjusts: str, lag: int, compare: int, shards: int
+    data: st.DataObject,
+    case: MergeCase,
+    inserts: str,
+    adjusts: str,
+    lag: int,
+    compare: int,
+    shards: int,
 ) -> None:
-    script = data.draw(merge_scripts(case, lag=lag, max_inputs=3))  # type: ignore[arg-type]
+    script = data.draw(merge_scripts(case, lag=lag, max_inputs=3))
     policy = MergePolicy.of(inserts=inserts, adjusts=adjusts, lag=lag, compare="all")
     seed, small = data.draw(st.integers(0, 99)), data.draw(st.sampled_from([0, 4_096]))
     said = []
@@ -80,9 +89,7 @@ def test_the_answer_is_right_and_the_same_however_little_is_kept(
 
 
 @given(
-    script=st.sampled_from(["R3", "R4"]).flatmap(
-        lambda case: merge_scripts(case, max_inputs=3, gaps=False)  # type: ignore[arg-type]
-    ),
+    script=KEYED.flatmap(lambda case: merge_scripts(case, max_inputs=3, gaps=False)),
     seed=st.integers(0, 99),
     compare=st.sampled_from([0, 1, 3]),
     shards=st.integers(1, 3),

@@ -13,7 +13,7 @@ from anabranch.bench.peers.jobs import CSV_PARTS
 from anabranch.engine import Engine
 from anabranch.stream import Stream
 from tests.bench.peer_jobs.contract import serve
-from tests.bench.peer_jobs.own_job import WINDOW, run_query
+from tests.bench.peer_jobs.own_job import WINDOW, counts, pairs, run_query
 
 
 def _rows(engine: Engine, folder: Path, name: str) -> Stream:
@@ -31,13 +31,11 @@ def _rows(engine: Engine, folder: Path, name: str) -> Stream:
 
 
 def _tumbling(engine: Engine, folder: Path) -> Stream:
-    return _rows(engine, folder, "rows").group_by("k").agg(n="COUNT(*)")
+    return counts(_rows(engine, folder, "rows"))
 
 
 def _join(engine: Engine, folder: Path) -> Stream:
-    left = _rows(engine, folder, "left_rows").select("k", l="row")
-    right = _rows(engine, folder, "right_rows").select("k", r="row")
-    return left.join(right, on="k").select("k", "l", "r")
+    return pairs(_rows(engine, folder, "left_rows"), _rows(engine, folder, "right_rows"))
 
 
 def _top(engine: Engine, folder: Path) -> Stream:

@@ -31,14 +31,23 @@ def _rows(engine: Engine, folder: Path, name: str) -> Stream:
     return stream.window(WINDOW, slide=WINDOW)
 
 
+def counts(rows: Stream) -> Stream:
+    """The job `tumbling` over rows in windows, whatever format they come in."""
+    return rows.group_by("k").agg(n="COUNT(*)")
+
+
+def pairs(left: Stream, right: Stream) -> Stream:
+    """The job `join`."""
+    sides = left.select("k", l="row"), right.select("k", r="row")
+    return sides[0].join(sides[1], on="k").select("k", "l", "r")
+
+
 def _tumbling(engine: Engine, folder: Path) -> Stream:
-    return _rows(engine, folder, "rows").group_by("k").agg(n="COUNT(*)")
+    return counts(_rows(engine, folder, "rows"))
 
 
 def _join(engine: Engine, folder: Path) -> Stream:
-    left = _rows(engine, folder, "left_rows").select("k", l="row")
-    right = _rows(engine, folder, "right_rows").select("k", r="row")
-    return left.join(right, on="k").select("k", "l", "r")
+    return pairs(_rows(engine, folder, "left_rows"), _rows(engine, folder, "right_rows"))
 
 
 def _top(engine: Engine, folder: Path) -> Stream:
